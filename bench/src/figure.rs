@@ -98,7 +98,7 @@ impl Figure {
         self
     }
 
-    /// Whether it was measured and is within its target.
+    /// Reports whether it was measured and is within its target.
     pub fn holds(&self) -> bool {
         self.value
             .is_some_and(|value| self.at_most.is_none_or(|limit| value <= limit))

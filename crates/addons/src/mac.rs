@@ -34,8 +34,8 @@ pub enum MacError {
 }
 
 impl MacAddress {
-    /// Whether the address stands for a group of stations (IEEE 802: the lowest bit of the first
-    /// octet).
+    /// Reports whether the address stands for a group of stations (IEEE 802: the lowest bit of the
+    /// first octet).
     pub fn is_multicast(&self) -> bool {
         self.octets[0] & 1 == 1
     }

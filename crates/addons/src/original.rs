@@ -11,8 +11,8 @@ use crate::{Settings, components::kubevirt_ipam_controller, labels::VERSION_LABE
 /// The name of its Deployment, and of Weft's.
 pub(crate) const OPERATOR: &str = "cluster-network-addons-operator";
 
-/// Whether it made this object: it owns it through the resource, or has labelled it with its
-/// version. The namespace that it shares with its operands it marks in neither way, and Weft
+/// Reports whether it made this object: it owns it through the resource, or has labelled it with
+/// its version. The namespace that it shares with its operands it marks in neither way, and Weft
 /// removes the marks of its record; both are known by name. Nor does cert-manager mark the Secret
 /// that it makes on its behalf.
 pub(crate) fn made(settings: &Settings, live: &Value) -> bool {
@@ -27,7 +27,7 @@ pub(crate) fn made(settings: &Settings, live: &Value) -> bool {
         || kubevirt_ipam_controller::is_made_by_cert_manager(settings, live)
 }
 
-/// Whether it owns this object through the resource.
+/// Reports whether it owns this object through the resource.
 pub(crate) fn owns(live: &Value) -> bool {
     live.pointer("/metadata/ownerReferences")
         .and_then(Value::as_array)
@@ -45,8 +45,8 @@ pub(crate) fn owns(live: &Value) -> bool {
 /// On Weft's own Deployment, to tell it from the original's, which has the same name.
 const COMPONENT_LABEL: &str = "weft.network/component";
 
-/// Whether a Deployment is that operator: by its image's name, or by its own name where the label
-/// of Weft is missing.
+/// Reports whether a Deployment is that operator: by its image's name, or by its own name where the
+/// label of Weft is missing.
 pub(crate) fn is_operator(deployment: &Value) -> bool {
     let is_its_image = |image: &str| {
         let name = image.rsplit('/').next().unwrap_or_default();

@@ -80,12 +80,12 @@ impl Overlay<'_> {
         Ok(())
     }
 
-    /// Whether the cluster is OpenShift 4.
+    /// Reports whether the cluster is OpenShift 4.
     pub(crate) fn is_openshift(&self) -> bool {
         self.facts.is_openshift()
     }
 
-    /// Whether OpenShift's SecurityContextConstraints decide what pods may do.
+    /// Reports whether OpenShift's SecurityContextConstraints decide what pods may do.
     pub(crate) fn has_constraints(&self) -> bool {
         self.facts.serves(kinds::SECURITY_CONTEXT_CONSTRAINTS)
     }

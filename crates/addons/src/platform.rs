@@ -42,7 +42,7 @@ pub(crate) fn problems(valid: &Valid, facts: &Facts) -> Vec<Problem> {
     problems
 }
 
-/// Whether somebody else deploys Multus.
+/// Reports whether somebody else deploys Multus.
 pub(crate) fn has_multus(facts: &Facts) -> bool {
     facts.openshift_network.is_some()
 }

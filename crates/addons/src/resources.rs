@@ -98,7 +98,7 @@ impl Resources {
         (!self.0.is_empty()).then(|| self.0.clone())
     }
 
-    /// Whether nothing is asked for.
+    /// Reports whether nothing is asked for.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -301,7 +301,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Whether the operator has the rights for the component of this name in [`COMPONENTS`].
+    /// Reports whether the operator has the rights for the component of this name in
+    /// [`COMPONENTS`].
     pub fn has_component(&self, name: &str) -> bool {
         self.components
             .as_ref()

@@ -183,7 +183,7 @@ proptest! {
     }
 }
 
-/// Whether the MAC range was drawn anew because the resource was created again without one.
+/// Reports whether the MAC range was drawn anew because the resource was created again without one.
 fn fresh_range(before: &Cluster, after: &Cluster, act: &Act) -> bool {
     let drawn = |cluster: &Cluster| {
         let range = cluster.decided()["kubeMacPool"]["rangeEnd"]

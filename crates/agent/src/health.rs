@@ -50,9 +50,9 @@ impl Drop for Changing {
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Whether the process works as it should, also while it waits for its turn.
+    /// True if the process works as it should, also while it waits for its turn.
     pub live: bool,
-    /// Whether it acts on the host.
+    /// True if it acts on the host.
     pub ready: bool,
     /// What there is to say, in one line.
     pub message: String,

@@ -83,7 +83,7 @@ impl Certificate {
         self.is_authority && self.is_valid(now)
     }
 
-    /// Whether a server of these names can use it at this time.
+    /// Reports whether a server of these names can use it at this time.
     pub(crate) fn serves(&self, names: &[String], now: Timestamp) -> bool {
         let mut names = names.to_vec();
         names.sort();

@@ -161,7 +161,7 @@ pub struct Checked {
     pub findings: Vec<Finding>,
     /// What it leads to, if it is valid.
     pub decision: Option<Decision>,
-    /// Whether something was drawn at random, and so is just an example.
+    /// True if something was drawn at random, and so is just an example.
     pub drawn: bool,
     /// What the user should know and that is no error.
     pub notes: Vec<String>,

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::output;
 
-/// Whether the user agrees: said by `--yes`, or asked on a terminal.
+/// Reports whether the user agrees: said by `--yes`, or asked on a terminal.
 ///
 /// # Errors
 /// There is nobody to ask.

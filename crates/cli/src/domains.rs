@@ -40,12 +40,12 @@ pub struct Entry {
 pub struct Report {
     /// The kind.
     pub kind: Kind,
-    /// Whether people may have something to say in them as well, in `spec`.
+    /// True if people may have something to say in them as well, in `spec`.
     pub has_users_spec: bool,
 }
 
 impl Report {
-    /// Whether somebody has written something into this one.
+    /// Reports whether somebody has written something into this one.
     pub fn is_users(&self, object: &Value) -> bool {
         self.has_users_spec
             && object["spec"]
@@ -60,7 +60,7 @@ pub struct Install {
     pub operator: &'static str,
     /// The namespace of the operator and, where they have one in common, of its operands.
     pub namespace: &'static str,
-    /// Whether all operands are in that namespace; else the roles reach every one.
+    /// True if all operands are in that namespace; else the roles reach every one.
     pub one_namespace: bool,
     /// The environment variable that tells the operator of that namespace where it is itself in
     /// another; or of those that it serves.
@@ -71,7 +71,7 @@ pub struct Install {
     /// The environment variable that lists the Keystones that the operator may send the usual keys
     /// of all Secrets to.
     pub keystones_variable: Option<&'static str>,
-    /// Whether it works before there is any pod network: then it is on the nodes' network.
+    /// True if it works before there is any pod network: then it is on the nodes' network.
     pub before_the_network: bool,
     /// The files below `deploy/`.
     pub namespace_yaml: &'static str,

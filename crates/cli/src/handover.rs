@@ -124,7 +124,7 @@ async fn get(online: &Online, kind: Kind, namespace: &str, name: &str) -> Result
 }
 
 impl Handover {
-    /// Whether there is nothing to do.
+    /// Reports whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.missing.is_none() && self.releases.is_empty()
     }

@@ -45,7 +45,7 @@ struct Original {
     image: Option<String>,
     version: Option<String>,
     is_at_rest: bool,
-    /// Whether `kubectl apply` of Weft's manifests replaces it.
+    /// True if `kubectl apply` of Weft's manifests replaces it.
     is_replaced: bool,
     keepers: Vec<Keeper>,
 }
@@ -335,7 +335,7 @@ impl Inspection {
         Ok(())
     }
 
-    /// Whether something is in the way of the switch.
+    /// Reports whether something is in the way of the switch.
     pub fn is_obstructed(&self) -> bool {
         !self.in_the_way.is_empty()
     }

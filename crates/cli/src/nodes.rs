@@ -33,7 +33,7 @@ pub fn problems(object: &Value) -> Vec<Problem> {
     }
 }
 
-/// Whether an object changes nodes' networks when it is applied.
+/// Reports whether an object changes nodes' networks when it is applied.
 pub fn matters(object: &Value) -> bool {
     object["kind"] == policy::KIND || object["kind"] == state::KIND
 }

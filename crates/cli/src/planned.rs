@@ -80,7 +80,7 @@ const TOTALS: [&str; 13] = [
 ];
 
 impl Planned {
-    /// Whether anything would be other than it is, or cannot become what it should be.
+    /// Reports whether anything would be other than it is, or cannot become what it should be.
     pub fn changes_something(&self) -> bool {
         !matches!(self.effect, Effect::None)
             || self.preview.changes().any(|change| {

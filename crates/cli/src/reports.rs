@@ -47,7 +47,7 @@ impl Reports {
         Ok(all)
     }
 
-    /// Whether there are none that only tell.
+    /// Reports whether there are none that only tell.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }

@@ -38,7 +38,7 @@ pub struct Other {
     /// Kind and name, for people.
     #[serde(rename = "resource")]
     pub title: String,
-    /// Whether the API server and the operator would take it.
+    /// True if the API server and the operator would take it.
     pub valid: bool,
     /// The object itself.
     #[serde(skip)]
@@ -63,7 +63,7 @@ pub struct Resource {
 pub struct Outcome {
     /// The objects.
     pub decision: Decision,
-    /// Whether something in it was drawn at random, and so is just an example.
+    /// True if something in it was drawn at random, and so is just an example.
     pub drawn: bool,
 }
 

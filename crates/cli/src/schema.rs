@@ -15,7 +15,7 @@ use crate::{document::join, suggest::did_you_mean};
 pub struct Finding {
     /// Path of the field, such as `spec.tolerations[0].effect`.
     pub path: String,
-    /// Whether the name of the field is what is wrong, not its value.
+    /// True if the name of the field is what is wrong, not its value.
     pub about_key: bool,
     /// What is wrong, and the way out.
     pub message: String,

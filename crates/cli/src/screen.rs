@@ -22,7 +22,7 @@ impl Screen {
         }
     }
 
-    /// Whether that is a terminal: else nothing can be changed in place.
+    /// Reports whether that is a terminal: else nothing can be changed in place.
     pub fn is_terminal(&self) -> bool {
         self.terminal.is_term()
     }

@@ -18,11 +18,11 @@ pub struct Domain {
     pub kind: &'static str,
     /// The operator's Deployment and image, if there is one.
     pub operator: Option<(String, String)>,
-    /// Whether the cluster serves the kind.
+    /// True if the cluster serves the kind.
     pub installed: bool,
     /// Who works on it.
     pub presence: Presence,
-    /// Whether the leader has not fallen silent.
+    /// True if the leader has not fallen silent.
     pub alive: bool,
     /// Its resources.
     pub resources: Vec<Overview>,
@@ -45,7 +45,7 @@ impl Domain {
         }
     }
 
-    /// Whether there is a resource and all is well with it.
+    /// Reports whether there is a resource and all is well with it.
     pub fn is_available(&self) -> bool {
         !self.resources.is_empty() && self.resources.iter().all(Overview::is_available)
     }
@@ -335,7 +335,7 @@ fn drifted(object: &Value) -> Vec<String> {
     std::iter::once(title).chain(fields).collect()
 }
 
-/// Whether a component says so itself, or the workload that a line of a condition is about.
+/// Reports whether a component says so itself, or the workload that a line of a condition is about.
 fn is_told_below(line: &str, overview: &Overview) -> bool {
     overview.components.iter().any(|component| {
         let workload = |workload: &Workload| {

@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub struct Scope {
     /// Which domains.
     pub domains: Vec<&'static Entry>,
-    /// Whether the definitions of their resources go too.
+    /// True if the definitions of their resources go too.
     pub crds: bool,
     /// How long to wait for something to be gone.
     pub timeout: Duration,
@@ -230,7 +230,7 @@ impl<'a> Uninstall<'a> {
         Ok(())
     }
 
-    /// Whether nothing is there that would be removed.
+    /// Reports whether nothing is there that would be removed.
     pub fn is_nothing(&self) -> bool {
         self.is_empty() && self.namespaces.is_empty()
     }
@@ -469,8 +469,8 @@ impl<'a> Uninstall<'a> {
         Ok(())
     }
 
-    /// Whether a namespace was made for Weft and nothing is in it any more; else it is noted why it
-    /// stays.
+    /// Reports whether a namespace was made for Weft and nothing is in it any more; else it is
+    /// noted why it stays.
     async fn may_go(&mut self, key: &ObjectKey) -> Result<bool> {
         let own =
             self.sites.iter().any(|site| {

@@ -625,7 +625,7 @@ fn options(path: &str, schema: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Whether there is such a path, in any entry of the lists on the way.
+/// Reports whether there is such a path, in any entry of the lists on the way.
 fn has(value: &Value, path: &[&str]) -> bool {
     match (value, path) {
         (Value::Array(items), path) if !path.is_empty() => items.iter().any(|item| has(item, path)),
@@ -759,7 +759,8 @@ fn every_example_of_the_pages_about_networks_is_valid() {
     }
 }
 
-/// Whether there is a test of this name, `file::function` by its file below `crates/`, and it runs.
+/// Reports whether there is a test of this name, `file::function` by its file below `crates/`, and
+/// it runs.
 fn is_test(name: &str) -> bool {
     let Some((file, function)) = name.split_once("::") else {
         return false;

@@ -509,7 +509,7 @@ fn placement_that_no_pod_could_have_is_refused_with_rule_and_fix() {
     assert_eq!(run.code, 1);
 }
 
-/// Whether a terminal could show this: nothing but text, lines and tabs.
+/// Reports whether a terminal could show this: nothing but text, lines and tabs.
 fn is_plain(text: &str) -> bool {
     text.chars().all(|c| {
         matches!(c, '\n' | '\t')

@@ -109,7 +109,7 @@ pub(crate) fn host_bits(
     })
 }
 
-/// Whether a configuration has blocks of IPv4, of IPv6.
+/// Reports whether a configuration has blocks of IPv4, of IPv6.
 pub(crate) fn families<'a>(blocks: impl IntoIterator<Item = &'a IpNet>) -> BTreeSet<&'static str> {
     blocks.into_iter().map(family).collect()
 }
@@ -122,7 +122,7 @@ pub(crate) fn family(block: &IpNet) -> &'static str {
     }
 }
 
-/// Whether the two have an address in common.
+/// Reports whether the two have an address in common.
 pub(crate) fn overlap(one: &IpNet, other: &IpNet) -> bool {
     one.contains(other) || other.contains(one)
 }
@@ -190,8 +190,8 @@ pub(crate) fn check(pods: &[Block], services: &[Block], problems: &mut Problems)
     }
 }
 
-/// Whether the network can do with the blocks.
-/// `path` is the field of the list of pods' blocks.
+/// Reports whether the network can do with the blocks. `path` is the field of the list of pods'
+/// blocks.
 pub(crate) fn check_for(
     provider: &dyn Provider,
     pods: &[Block],

@@ -36,7 +36,7 @@ pub struct Valid {
     pub default_network: DefaultNetwork,
     /// As they are written: each is checked by itself, so that a bad one stops no other.
     pub additional_networks: Vec<AdditionalNetwork>,
-    /// Whether kube-proxy is asked for; `None` leaves it to Weft.
+    /// True if kube-proxy is asked for; `None` leaves it to Weft.
     pub deploy_kube_proxy: Option<bool>,
     /// Settings of the service proxy.
     pub proxy: ProxyConfig,
@@ -53,7 +53,7 @@ pub struct Effective {
     pub default_network: DefaultNetwork,
     /// As they are written.
     pub additional_networks: Vec<AdditionalNetwork>,
-    /// Whether kube-proxy is deployed.
+    /// True if kube-proxy is deployed.
     pub deploy_kube_proxy: bool,
     /// Settings of the service proxy.
     pub proxy: ProxyConfig,

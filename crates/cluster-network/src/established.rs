@@ -6,7 +6,7 @@ use weft_plan::{report::Report, rollout::Rollout};
 
 use crate::build::DEFAULT_NETWORK;
 
-/// Whether the network of this type has once been on all nodes, as the status says.
+/// Reports whether the network of this type has once been on all nodes, as the status says.
 pub(crate) fn has_been(status: &Value, network: &str) -> bool {
     status["establishedNetwork"] == network
 }

@@ -15,7 +15,7 @@ pub(crate) const OPERATORS: &[(Kind, &str)] = &[
     (kinds::DEPLOYMENT, LATER_OPERATOR.1),
 ];
 
-/// Whether it made this object: it owns it through the resource.
+/// Reports whether it made this object: it owns it through the resource.
 pub(crate) fn made(live: &Value) -> bool {
     live.pointer("/metadata/ownerReferences")
         .and_then(Value::as_array)
@@ -33,8 +33,9 @@ pub(crate) fn made(live: &Value) -> bool {
 /// On Weft's own workload, to tell it from the original's, which has the same name.
 const COMPONENT_LABEL: &str = "weft.network/component";
 
-/// Whether a workload is that operator: by its image's name, or by its own name where the label of
-/// Weft is missing. (Releases of OpenShift name images by digest only, so the image need not tell.)
+/// Reports whether a workload is that operator: by its image's name, or by its own name where the
+/// label of Weft is missing. (Releases of OpenShift name images by digest only, so the image need
+/// not tell.)
 pub(crate) fn is_operator(workload: &Value) -> bool {
     let is_its_image = |image: &str| {
         let name = image.rsplit('/').next().unwrap_or_default();

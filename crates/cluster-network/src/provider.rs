@@ -26,8 +26,8 @@ pub trait Provider: Send + Sync + 'static {
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// Whether pods and services get their addresses through it, so that it has to be told the
-    /// blocks.
+    /// Reports whether pods and services get their addresses through it, so that it has to be told
+    /// the blocks.
     fn needs_blocks(&self) -> bool {
         true
     }
@@ -107,16 +107,16 @@ pub trait Provider: Send + Sync + 'static {
 pub struct Capabilities {
     /// How many blocks of a family it can divide among the nodes; `None`: any number.
     pub blocks_per_family: Option<usize>,
-    /// Whether pods may have IPv6 addresses.
+    /// True if pods may have IPv6 addresses.
     pub ipv6: bool,
-    /// Whether it divides the blocks itself, by `hostSubnetLength`; else the cluster's
+    /// True if it divides the blocks itself, by `hostSubnetLength`; else the cluster's
     /// controller-manager does.
     pub uses_host_subnet_length: bool,
-    /// Whether it connects services itself, so that no kube-proxy is needed.
+    /// True if it connects services itself, so that no kube-proxy is needed.
     pub own_service_proxy: bool,
-    /// Whether a block may be made larger while pods use it.
+    /// True if a block may be made larger while pods use it.
     pub grows: bool,
-    /// Whether a second address family may be added while pods use the first.
+    /// True if a second address family may be added while pods use the first.
     pub adds_family: bool,
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn outlives(unit: &str) -> bool {
     [DEFAULT_NETWORK, KUBE_PROXY].contains(&unit)
 }
 
-/// Whether pods cannot do without a unit. Additional networks fare each for itself.
+/// Reports whether pods cannot do without a unit. Additional networks fare each for itself.
 pub(crate) fn is_vital(unit: &str) -> bool {
     !unit.starts_with(additional::UNIT)
 }

@@ -290,7 +290,7 @@ pub(crate) fn without_empty(config: ProxyConfig) -> ProxyConfig {
     }
 }
 
-/// Whether these blocks are in use already.
+/// Reports whether these blocks are in use already.
 pub(crate) fn same_blocks(valid: &Valid, applied: &Effective) -> bool {
     valid.pod_networks == applied.pod_networks && valid.service_networks == applied.service_networks
 }

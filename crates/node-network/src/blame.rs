@@ -110,7 +110,7 @@ fn difference(merged: &Merged, message: &str) -> Option<Blame> {
     })
 }
 
-/// Whether a message has the name of an interface, or where a route leads to, as words.
+/// Reports whether a message has the name of an interface, or where a route leads to, as words.
 fn mentions(message: &str, entry: &[Step]) -> bool {
     let word = match entry {
         [Step::Key(list), Step::Item(name)] if list == "interfaces" => {

@@ -5,8 +5,8 @@ use ipnet::IpNet;
 use serde_json::Value;
 use std::net::IpAddr;
 
-/// Whether two values mean the same. The order of lists does not count, but for those that nmstate
-/// keeps in order: see [`same_order`].
+/// Reports whether two values mean the same. The order of lists does not count, but for those that
+/// nmstate keeps in order: see [`same_order`].
 pub fn same(left: &Value, right: &Value) -> bool {
     canonical(left) == canonical(right)
 }
@@ -86,8 +86,8 @@ pub fn network(text: &str) -> String {
     }
 }
 
-/// Whether this is a hardware address: six octets or more (InfiniBand has 20), in hexadecimal,
-/// between colons.
+/// Reports whether this is a hardware address: six octets or more (InfiniBand has 20), in
+/// hexadecimal, between colons.
 pub fn is_mac(text: &str) -> bool {
     text.len() >= 17
         && text

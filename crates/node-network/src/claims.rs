@@ -145,7 +145,7 @@ fn is_hostname(path: &Path) -> bool {
     path.0.first() == Some(&Step::Key("hostname".to_owned()))
 }
 
-/// Whether two claims of a place agree. The order of name servers and search domains means
+/// Reports whether two claims of a place agree. The order of name servers and search domains means
 /// something.
 pub(crate) fn agree(path: &Path, left: &Value, right: &Value) -> bool {
     match path.0.first() {

@@ -167,8 +167,8 @@ pub(crate) fn is_virtual(interface: &Value) -> bool {
     )
 }
 
-/// Whether an interface stays as a card when it is removed. One end of a veth pair is one where it
-/// is called Ethernet.
+/// Reports whether an interface stays as a card when it is removed. One end of a veth pair is one
+/// where it is called Ethernet.
 pub(crate) fn is_card(wanted: &Value, there: &Value) -> bool {
     !is_virtual(there) || (wanted["type"] == "ethernet" && there["type"] == "veth")
 }
@@ -309,7 +309,7 @@ pub(crate) fn is_automatic(address: &Value) -> bool {
     text(&address["ip"]).starts_with("fe80:") || !address["valid-life-time"].is_null()
 }
 
-/// Whether two entries are one address, however they are written.
+/// Reports whether two entries are one address, however they are written.
 pub(crate) fn is_same_address(one: &Value, other: &Value) -> bool {
     ["ip", "prefix-length"]
         .into_iter()
@@ -423,8 +423,8 @@ fn bridge(path: &Path, wanted: &Value, is: &Value, current: &Value, found: &mut 
     }
 }
 
-/// Whether a port can be the connection of a pod or a virtual machine. Those come and go with their
-/// pods, and are no drift.
+/// Reports whether a port can be the connection of a pod or a virtual machine. Those come and go
+/// with their pods, and are no drift.
 fn may_be_a_pods(name: &Value, current: &Value) -> bool {
     let card = interfaces(current)
         .iter()

@@ -34,7 +34,7 @@ pub struct Conflict {
 }
 
 impl Conflict {
-    /// Whether this owner is a party to it.
+    /// Reports whether this owner is a party to it.
     pub fn concerns(&self, owner: &Owner) -> bool {
         self.wanted.iter().any(|(other, _)| other == owner)
     }

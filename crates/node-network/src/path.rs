@@ -37,7 +37,7 @@ impl Path {
         Self(steps)
     }
 
-    /// Whether this is `other` or a place above it.
+    /// Reports whether this is `other` or a place above it.
     pub fn covers(&self, other: &Self) -> bool {
         other.0.starts_with(&self.0)
     }

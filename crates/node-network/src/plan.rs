@@ -30,7 +30,7 @@ pub struct Node {
     pub current: Value,
     /// What its NodeNetworkState wants of it.
     pub own: Option<Value>,
-    /// Whether `current` leaves out interfaces, so that one that is missing there can exist.
+    /// True if `current` leaves out interfaces, so that one that is missing there can exist.
     pub partial: bool,
     /// What policies that are done have made of it, by policy. Their captures are not carried out
     /// again, as what they have found has moved.
@@ -51,7 +51,7 @@ pub struct Change {
 pub struct Plan {
     /// The node.
     pub node: String,
-    /// Whether nothing is known of its network, so that nobody can say what would change.
+    /// True if nothing is known of its network, so that nobody can say what would change.
     pub is_unknown: bool,
     /// Policies that are not meant for it, and why.
     pub unselected: BTreeMap<String, String>,
@@ -151,7 +151,7 @@ impl Plan {
         })
     }
 
-    /// Whether anything would change, or cannot.
+    /// Reports whether anything would change, or cannot.
     pub fn says_something(&self) -> bool {
         !(self.changes.is_empty()
             && self.conflicts.is_empty()

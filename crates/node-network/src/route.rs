@@ -89,7 +89,7 @@ fn prefix(entry: &Value, key: String) -> String {
     }
 }
 
-/// Whether an entry says what must not be there; what it leaves out is then a wildcard.
+/// Reports whether an entry says what must not be there; what it leaves out is then a wildcard.
 pub fn is_absent(entry: &Value) -> bool {
     entry["state"] == "absent"
 }
@@ -99,8 +99,8 @@ fn table(value: &Value) -> Option<u64> {
     Some(if table == 0 { MAIN_TABLE } else { table })
 }
 
-/// Whether `found` is the route that `wanted` describes. What `wanted` leaves out may be anything,
-/// as in nmstate.
+/// Reports whether `found` is the route that `wanted` describes. What `wanted` leaves out may be
+/// anything, as in nmstate.
 pub fn matches(wanted: &Value, found: &Value) -> bool {
     let fields = wanted.as_object().into_iter().flatten();
     fields
@@ -125,7 +125,7 @@ pub fn matches(wanted: &Value, found: &Value) -> bool {
         })
 }
 
-/// Whether `found` is the routing rule that `wanted` describes.
+/// Reports whether `found` is the routing rule that `wanted` describes.
 pub fn rule_matches(wanted: &Value, found: &Value) -> bool {
     let fields = wanted.as_object().into_iter().flatten();
     fields

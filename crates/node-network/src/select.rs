@@ -26,7 +26,7 @@ pub enum Unselected {
     Invalid(String),
 }
 
-/// Whether a node with these labels is selected: by all of `nodeSelector` and all of
+/// Reports whether a node with these labels is selected: by all of `nodeSelector` and all of
 /// `nodeLabelSelector`. Without either, every node is.
 pub fn selects(spec: &Spec, labels: &BTreeMap<String, String>) -> bool {
     select(spec, labels).is_ok()

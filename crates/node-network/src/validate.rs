@@ -186,7 +186,7 @@ pub fn installation(name: &str, spec: &NMStateSpec) -> Vec<Problem> {
     problems.into_vec()
 }
 
-/// Whether a text matches a pattern of the API.
+/// Reports whether a text matches a pattern of the API.
 fn matches(pattern: &str, text: &str) -> bool {
     Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text))
 }

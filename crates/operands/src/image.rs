@@ -80,7 +80,7 @@ impl Registry {
     }
 }
 
-/// Whether what is before the first slash names a host, not a folder of docker.io.
+/// Reports whether what is before the first slash names a host, not a folder of docker.io.
 fn looks_like_host(text: &str) -> bool {
     text == "localhost"
         || text.contains(['.', ':'])

@@ -384,8 +384,8 @@ fn label_value(field: &str, value: &str, problems: &mut Problems) {
     }
 }
 
-/// Whether the operator of an expression has the values that it needs. One that is not known says
-/// nothing of them.
+/// Reports whether the operator of an expression has the values that it needs. One that is not
+/// known says nothing of them.
 fn values_fit(field: &str, operator: &str, values: &[String], problems: &mut Problems) {
     let needs_values = match operator {
         "In" | "NotIn" => true,
@@ -401,7 +401,8 @@ fn values_fit(field: &str, operator: &str, values: &[String], problems: &mut Pro
     }
 }
 
-/// Whether the word is one of these; a problem if not. An empty one among them counts as left out.
+/// Reports whether the word is one of these; a problem if not. An empty one among them counts as
+/// left out.
 fn one_of(field: &str, word: &str, words: &[&str], problems: &mut Problems) -> bool {
     let is_one = words.contains(&word);
     if !is_one {

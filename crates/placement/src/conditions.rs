@@ -193,7 +193,7 @@ impl State {
         Self::new("False", Some("Warning"), "Error", message)
     }
 
-    /// Whether it is as it should be.
+    /// Reports whether it is as it should be.
     pub fn is_ready(&self) -> bool {
         self.status == "True"
     }
@@ -270,7 +270,7 @@ impl Steps {
         self.0.get(&step)
     }
 
-    /// Whether all steps are done.
+    /// Reports whether all steps are done.
     pub fn are_done(&self) -> bool {
         self.0.values().all(State::is_ready)
     }

@@ -112,7 +112,7 @@ impl Config {
         )
     }
 
-    /// Whether clients have to prove who they are.
+    /// Reports whether clients have to prove who they are.
     pub fn authenticates(&self) -> bool {
         self.spec
             .auth

@@ -395,7 +395,7 @@ impl Domain for Placement {
     }
 }
 
-/// Whether openstack-operator has installed it: the resource OpenStack owns it then.
+/// Reports whether openstack-operator has installed it: the resource OpenStack owns it then.
 fn is_of_openstack_operator(workload: &Value) -> bool {
     let mut owners = Live::of(workload).owners();
     owners.any(|owner| {

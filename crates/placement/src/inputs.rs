@@ -47,7 +47,7 @@ pub struct Inputs {
     pub default_image: String,
     /// The database.
     pub database: Database,
-    /// Whether the connection to it is encrypted. That needs a bundle of certificates.
+    /// True if the connection to it is encrypted. That needs a bundle of certificates.
     pub database_tls: bool,
     /// Keystone, and who Placement is there; nothing with `auth.strategy: noauth2`.
     pub keystone: Option<(KeystoneEndpoints, Credentials)>,

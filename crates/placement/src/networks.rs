@@ -65,8 +65,8 @@ fn interface(network: &str) -> String {
     network.chars().take(INTERFACE_LENGTH).collect()
 }
 
-/// Whether each network has an interface of its own in the pods. Where two have the same, Multus
-/// attaches the first and fails the pod at the second, each time anew.
+/// Reports whether each network has an interface of its own in the pods. Where two have the same,
+/// Multus attaches the first and fails the pod at the second, each time anew.
 ///
 /// # Errors
 /// Two have not.
@@ -155,7 +155,7 @@ pub fn attached(
     (addresses, Step::NetworkAttachments.fails(why))
 }
 
-/// Whether a pod is one of the Deployment's template, and here to stay.
+/// Reports whether a pod is one of the Deployment's template, and here to stay.
 fn is_current(pod: &Value, deployment: &Value) -> bool {
     let template = &deployment["spec"]["template"];
     let hash = |of: &Value| {

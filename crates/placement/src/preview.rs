@@ -381,7 +381,7 @@ impl World for Ahead {
     }
 }
 
-/// Whether an object of a file answers a question.
+/// Reports whether an object of a file answers a question.
 fn matches(question: &Question, object: &Value) -> bool {
     match question {
         Question::Object(key) => is(object, key),

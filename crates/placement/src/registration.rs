@@ -82,7 +82,7 @@ pub struct Found {
     pub project: Option<String>,
     /// The user.
     pub user: Option<User>,
-    /// Whether a token was given for the password.
+    /// True if a token was given for the password.
     pub knows_password: bool,
     /// Ids of the roles that there are, by name.
     pub roles: BTreeMap<String, String>,

@@ -83,7 +83,7 @@ pub trait World {
     /// How far a task at Keystone is. It is begun by being asked for.
     fn keystone(&self, task: &Task) -> Progress;
 
-    /// Whether the cluster serves a kind that others bring.
+    /// Reports whether the cluster serves a kind that others bring.
     fn serves(&self, kind: Kind) -> bool;
 }
 

@@ -399,8 +399,8 @@ impl Found {
     }
 }
 
-/// Whether the list is one of elements with owners of their own (list type map or set); else it is
-/// owned as a whole.
+/// Reports whether the list is one of elements with owners of their own (list type map or set);
+/// else it is owned as a whole.
 fn is_list_of_elements(node: Option<&Value>) -> bool {
     node.and_then(Value::as_object).is_some_and(|node| {
         node.keys()
@@ -433,8 +433,8 @@ fn item_name(item: &Value) -> String {
         .unwrap_or_else(|| brief(item))
 }
 
-/// Whether the live value is the wanted one, whatever the API server filled in besides, and however
-/// it writes quantities.
+/// Reports whether the live value is the wanted one, whatever the API server filled in besides, and
+/// however it writes quantities.
 fn same(path: &str, desired: &Value, live: &Value) -> bool {
     match (desired, live) {
         (Value::Object(desired), Value::Object(live)) => desired.iter().all(|(key, wanted)| {
@@ -478,7 +478,7 @@ pub(crate) fn keeps_zero(path: &str) -> bool {
     KEEP_ZERO.iter().any(|field| is_at(path, field))
 }
 
-/// Whether a path ends in this field, and not in one whose name only ends so.
+/// Reports whether a path ends in this field, and not in one whose name only ends so.
 pub(crate) fn is_at(path: &str, field: &str) -> bool {
     let begins_inside_a_name =
         field.starts_with("Probe") || field.starts_with("trategy") || field.starts_with(']');
@@ -486,8 +486,8 @@ pub(crate) fn is_at(path: &str, field: &str) -> bool {
         .is_some_and(|above| begins_inside_a_name || above.is_empty() || above.ends_with('.'))
 }
 
-/// Whether the API server leaves such a value out when it writes the object (`omitempty` of Go's
-/// JSON): an empty text, list or map, zero, false. The field is still owned.
+/// Reports whether the API server leaves such a value out when it writes the object (`omitempty` of
+/// Go's JSON): an empty text, list or map, zero, false. The field is still owned.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -205,7 +205,7 @@ fn drifted(report: &Report) -> Verdict {
     )
 }
 
-/// Whether the resource asks for something that a pause keeps from being done.
+/// Reports whether the resource asks for something that a pause keeps from being done.
 fn is_pending(report: &Report) -> bool {
     report.paused.as_ref().is_some_and(|paused| paused.pending)
 }

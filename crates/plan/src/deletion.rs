@@ -74,7 +74,7 @@ pub fn waits_for(object: &Value, but: Option<&str>) -> String {
     }
 }
 
-/// Whether a finalizer is one of the garbage collector.
+/// Reports whether a finalizer is one of the garbage collector.
 fn is_collected(finalizer: &str) -> bool {
     matches!(finalizer, "foregroundDeletion" | "orphan")
 }

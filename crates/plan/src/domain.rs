@@ -24,8 +24,8 @@ pub trait Domain: Send + Sync + 'static {
     /// The one name that its resource may have; `None` if there may be many.
     fn resource_name(&self) -> Option<&'static str>;
 
-    /// Whether of several resources only the oldest counts. The others are refused, and status
-    /// names the one that counts; once that is gone, the next one takes its place.
+    /// Reports whether of several resources only the oldest counts. The others are refused, and
+    /// status names the one that counts; once that is gone, the next one takes its place.
     fn only_the_oldest(&self) -> bool {
         false
     }
@@ -84,8 +84,8 @@ pub trait Domain: Send + Sync + 'static {
         units: &[Unit],
     ) -> Value;
 
-    /// Whether a live object was made by the operator that this domain replaces, so that Weft may
-    /// take it over.
+    /// Reports whether a live object was made by the operator that this domain replaces, so that
+    /// Weft may take it over.
     fn made_by_original(&self, live: &Value) -> bool;
 
     /// Objects that the operator that this domain replaces may have left, each with the unit that
@@ -95,13 +95,13 @@ pub trait Domain: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Whether one of the [`Domain::obsolete`] objects is that operator's, so that Weft may delete
-    /// it.
+    /// Reports whether one of the [`Domain::obsolete`] objects is that operator's, so that Weft may
+    /// delete it.
     fn left_by_original(&self, live: &Value) -> bool {
         self.made_by_original(live)
     }
 
-    /// Whether a workload is that operator itself. While it runs (see
+    /// Reports whether a workload is that operator itself. While it runs (see
     /// [`is_at_rest`](crate::is_at_rest)) Weft writes nothing in this domain.
     fn is_original_operator(&self, workload: &Value) -> bool;
 
@@ -127,15 +127,15 @@ pub trait Domain: Send + Sync + 'static {
         None
     }
 
-    /// Whether the record tells of this unit: it is written once all such units are as they should
-    /// be, whatever becomes of the others.
+    /// Reports whether the record tells of this unit: it is written once all such units are as they
+    /// should be, whatever becomes of the others.
     fn is_recorded(&self, _unit: &str) -> bool {
         true
     }
 
-    /// Whether what a unit has outlives the resource: its objects are not owned by it, and stay
-    /// when it is deleted, unless [`Domain::keeps`] says otherwise. The inventory stays with them,
-    /// so that another resource of that name goes on from there.
+    /// Reports whether what a unit has outlives the resource: its objects are not owned by it, and
+    /// stay when it is deleted, unless [`Domain::keeps`] says otherwise. The inventory stays with
+    /// them, so that another resource of that name goes on from there.
     fn outlives(&self, _unit: &str) -> bool {
         false
     }
@@ -147,8 +147,9 @@ pub trait Domain: Send + Sync + 'static {
         None
     }
 
-    /// Whether users delete the record (see [`Domain::record`]) to have a change carried out that
-    /// is refused otherwise. Then it is not made anew before the configuration is another one.
+    /// Reports whether users delete the record (see [`Domain::record`]) to have a change carried
+    /// out that is refused otherwise. Then it is not made anew before the configuration is another
+    /// one.
     fn is_forced_without_record(&self) -> bool {
         false
     }

@@ -81,8 +81,8 @@ impl Hold {
         }
     }
 
-    /// Whether this object was there before, and a step that makes it anew would be held back: then
-    /// it is worth a look whether it has only lost its label.
+    /// Reports whether this object was there before, and a step that makes it anew would be held
+    /// back: then it is worth a look whether it has only lost its label.
     pub fn expects(&self, object: &ObjectKey) -> bool {
         match self {
             Self::Nothing => false,
@@ -144,7 +144,7 @@ pub enum Deviation {
 }
 
 impl Drift {
-    /// Whether the object was there, and is not any more or soon will not be.
+    /// Reports whether the object was there, and is not any more or soon will not be.
     pub fn is_loss(&self) -> bool {
         matches!(self.deviation, Deviation::Missing | Deviation::BeingDeleted)
     }
@@ -159,7 +159,7 @@ impl Drift {
         }
     }
 
-    /// Whether there is something to say: the same value under another owner is no news.
+    /// Reports whether there is something to say: the same value under another owner is no news.
     pub fn is_visible(&self) -> bool {
         !matches!(&self.deviation, Deviation::Changed(differences) if differences.iter().all(|one| one.what == What::Unowned))
     }

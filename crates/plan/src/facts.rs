@@ -23,7 +23,7 @@ pub struct Facts {
     pub api_server_ports: BTreeSet<u16>,
     /// The nodes by name.
     pub nodes: BTreeMap<String, Node>,
-    /// Whether nodes may not be listed: that there are none in `nodes` then says nothing.
+    /// True if nodes may not be listed: that there are none in `nodes` then says nothing.
     pub nodes_unknown: bool,
     /// What nodes tell of their networks, by the node's name: those that the default network's pods
     /// have come to, once they have started there.
@@ -33,7 +33,7 @@ pub struct Facts {
     pub host_mtu: Option<u32>,
     /// How OpenShift's own network operator is configured, where it is at work.
     pub openshift_network: Option<OpenShiftNetwork>,
-    /// Whether the cluster came with a service proxy, as kubeadm installs it: the DaemonSet
+    /// True if the cluster came with a service proxy, as kubeadm installs it: the DaemonSet
     /// `kube-system/kube-proxy`.
     pub foreign_kube_proxy: bool,
     /// How a Flannel of another owner is configured: the ConfigMap `kube-flannel/kube-flannel-cfg`,
@@ -101,7 +101,7 @@ pub struct Node {
     pub os_image: String,
     /// `linux` or `windows`.
     pub operating_system: String,
-    /// Whether it carries MicroK8s' label: its kubelet does not tell.
+    /// True if it carries MicroK8s' label: its kubelet does not tell.
     pub is_microk8s: bool,
     /// `spec.podCIDRs`: the ranges that the controller-manager gave it, at most one a family; empty
     /// while it has none.
@@ -140,7 +140,7 @@ pub struct Selection {
     pub labels: &'static str,
     /// Field selector, empty for all.
     pub fields: &'static str,
-    /// Whether their metadata is enough.
+    /// True if their metadata is enough.
     pub metadata_only: bool,
 }
 
@@ -248,7 +248,7 @@ fn addresses(node: &Value) -> Vec<&Value> {
         .collect()
 }
 
-/// Whether anything depends on the definition of this name.
+/// Reports whether anything depends on the definition of this name.
 fn matters(definition: &str) -> bool {
     definition == OPENSHIFT
         || kinds::ALL
@@ -352,12 +352,12 @@ impl Facts {
             .collect();
     }
 
-    /// Whether this is OpenShift 4.
+    /// Reports whether this is OpenShift 4.
     pub fn is_openshift(&self) -> bool {
         self.definitions.contains(OPENSHIFT)
     }
 
-    /// Whether the cluster serves a kind.
+    /// Reports whether the cluster serves a kind.
     pub fn serves(&self, kind: Kind) -> bool {
         !kind.is_optional() || self.definitions.contains(&kind.definition())
     }

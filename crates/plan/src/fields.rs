@@ -27,8 +27,8 @@ pub(crate) fn entries_of_others<'a>(
     })
 }
 
-/// Whether the horizontal autoscaler sets this object's replicas: it writes through the scale
-/// subresource.
+/// Reports whether the horizontal autoscaler sets this object's replicas: it writes through the
+/// scale subresource.
 pub(crate) fn is_autoscaled(live: &Value) -> bool {
     entries(live).any(|entry| {
         entry["subresource"] == "scale"

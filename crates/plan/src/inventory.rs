@@ -23,7 +23,7 @@ pub struct Inventory {
     pub applied: BTreeMap<ObjectKey, String>,
     /// The complete configuration that was decided on, see [`crate::Decision::decided`].
     pub decided: Option<Value>,
-    /// Whether the record of that configuration has been written, where its absence says something
+    /// True if the record of that configuration has been written, where its absence says something
     /// (see [`crate::Domain::is_forced_without_record`]).
     pub recorded: bool,
 }

@@ -17,7 +17,7 @@ pub struct Kind {
     pub kind: &'static str,
     /// Resource name in URLs and RBAC rules, for example `daemonsets`.
     pub plural: &'static str,
-    /// Whether its objects live in a namespace.
+    /// True if its objects live in a namespace.
     pub namespaced: bool,
 }
 
@@ -31,7 +31,7 @@ impl Kind {
         }
     }
 
-    /// Whether a cluster may lack it: then it comes and goes with its definition, see
+    /// Reports whether a cluster may lack it: then it comes and goes with its definition, see
     /// [`Kind::definition`].
     pub fn is_optional(&self) -> bool {
         kinds::OPTIONAL_GROUPS.contains(&self.group)

@@ -50,8 +50,8 @@ impl Owner {
         )
     }
 
-    /// Whether a live object is this owner's: by label or, should somebody have removed that, by
-    /// what Weft applied to it.
+    /// Reports whether a live object is this owner's: by label or, should somebody have removed
+    /// that, by what Weft applied to it.
     pub fn owns(&self, live: &Value) -> bool {
         live["metadata"]["labels"][OWNER_LABEL] == self.label()
             || fields::applied_by(live, &self.manager).is_some()

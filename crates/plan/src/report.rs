@@ -43,7 +43,7 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// Whether another operator runs, which reports on the resource itself.
+    /// Reports whether another operator runs, which reports on the resource itself.
     pub fn is_by_running_operator(&self) -> bool {
         self.reason == "OtherOperatorRunning"
     }
@@ -54,7 +54,7 @@ impl Blocked {
 pub struct Paused {
     /// What the annotation says: `true`, or something that is taken as it.
     pub value: String,
-    /// Whether the resource asks for something that is not there because of the pause.
+    /// True if the resource asks for something that is not there because of the pause.
     pub pending: bool,
 }
 

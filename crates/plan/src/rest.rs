@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use crate::kinds;
 
-/// Whether no pod of a Deployment or DaemonSet is there or wanted. Its controller must have seen
-/// the current specification: until then its counts are of an older one, and the workload counts as
-/// running. An object of another kind never rests.
+/// Reports whether no pod of a Deployment or DaemonSet is there or wanted. Its controller must have
+/// seen the current specification: until then its counts are of an older one, and the workload
+/// counts as running. An object of another kind never rests.
 ///
 /// A pod that is ending may run until its grace period is over. Newer clusters count it in the
 /// status of its Deployment; older ones do not, as they do not once the Deployment is deleted.

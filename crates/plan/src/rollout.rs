@@ -396,7 +396,7 @@ fn behind(workload: &Value) -> Option<String> {
     }
 }
 
-/// Whether the pod matches the workload's selector.
+/// Reports whether the pod matches the workload's selector.
 fn belongs(pod: &PodView, workload: &Value) -> bool {
     let namespace = Live::of(workload).namespace();
     let labels = workload

@@ -24,7 +24,7 @@ pub enum Step {
     Change {
         /// In which way it differs.
         differences: Vec<Difference>,
-        /// Whether ownership of others' additions has to be moved first.
+        /// True if ownership of others' additions has to be moved first.
         take: bool,
     },
     /// It is the original's, or its owner agreed: it becomes ours.
@@ -45,7 +45,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Whether carrying it out writes to the cluster.
+    /// Reports whether carrying it out writes to the cluster.
     pub fn writes(&self) -> bool {
         matches!(
             self,
@@ -54,8 +54,8 @@ impl Step {
     }
 }
 
-/// Whether a difference is in a field that the API server lets nobody change: the object then has
-/// to be made anew.
+/// Reports whether a difference is in a field that the API server lets nobody change: the object
+/// then has to be made anew.
 pub fn is_immutable(kind: Kind, difference: &Difference) -> bool {
     let inside = |field: &str| {
         difference
@@ -145,8 +145,8 @@ pub fn step(
     }
 }
 
-/// Whether an object that is to outlive the resource is owned by it, as the original has it: the
-/// garbage collector would delete it with the resource.
+/// Reports whether an object that is to outlive the resource is owned by it, as the original has
+/// it: the garbage collector would delete it with the resource.
 fn inherits(manifest: &Manifest, live: &Value, owner: &Owner) -> bool {
     manifest.body()["metadata"].get("ownerReferences").is_none()
         && is_owned_by_resource(live, owner)

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use rand::Rng;
 
-/// What has not failed for so long since its last pause works. (A watch of a quiet kind gives no
-/// other sign of it. No attempt at anything takes so long.)
+/// Time without a failure after which an attempt counts as working. A watch of a quiet kind gives
+/// no other sign, and no attempt takes so long.
 const STEADY: Duration = Duration::from_secs(60);
 
 /// Pauses from `first` to `most`, doubling.
@@ -19,7 +19,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// No failure yet.
+    /// Returns a backoff without failures.
     pub fn new(first: Duration, most: Duration) -> Self {
         Self {
             first,
@@ -48,7 +48,7 @@ impl Backoff {
         pause
     }
 
-    /// It works again.
+    /// Forgets all failures after a success.
     pub fn reset(&mut self) {
         self.failures = 0;
     }

@@ -1,4 +1,4 @@
-//! Memory that a pass has used for a moment goes back to the system.
+//! Returns memory that a reconcile used for a moment to the system.
 
 /// Gives free pages back. glibc keeps them in case they are needed soon; an operator waits most of
 /// the time, and a sixth of what it had allocated was such pages.

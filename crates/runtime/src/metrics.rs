@@ -36,7 +36,7 @@ struct PassLabel {
     outcome: &'static str,
 }
 
-/// From a pass that finds nothing to do to one that waits for a request.
+/// Bounds from a reconcile without changes to one that waits for a request.
 const PASS_SECONDS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 2.0, 5.0, 15.0];
 
 /// All metrics; clones share the same numbers.
@@ -136,21 +136,21 @@ impl Metrics {
             .inc();
     }
 
-    /// A pass ended; `outcome` is `ok`, `failed`, `refused`, `blocked`, `paused` or `panic`.
+    /// Counts a reconcile. `outcome` is `ok`, `failed`, `refused`, `blocked`, `paused` or `panic`.
     pub fn passed(&self, domain: &'static str, outcome: &'static str) {
         self.passes
             .get_or_create(&PassLabel { domain, outcome })
             .inc();
     }
 
-    /// So long took a pass.
+    /// Observes the duration of a reconcile.
     pub fn took(&self, domain: &'static str, pass: Duration) {
         self.pass_seconds
             .get_or_create(&DomainLabel { domain })
             .observe(pass.as_secs_f64());
     }
 
-    /// Whether this replica leads the domain.
+    /// Reports whether this replica leads the domain.
     pub fn leads(&self, domain: &'static str, leads: bool) {
         self.leading
             .get_or_create(&DomainLabel { domain })

@@ -1,4 +1,4 @@
-//! What resources ask of the operator's own process, brought to where it is done.
+//! Settings of the operator's own process that resources ask for.
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::watch;
 use weft_plan::ProcessSettings;
 
-/// What the domains of this process ask of it; clones share the same.
+/// The settings that the domains of this process ask for. Clones share them.
 #[derive(Clone, Default)]
 pub struct Wishes {
     domains: Arc<Mutex<BTreeMap<&'static str, ProcessSettings>>>,
@@ -28,7 +28,7 @@ impl Wishes {
         });
     }
 
-    /// What all of them ask for together, now and whenever it is something else.
+    /// Returns the settings of all domains together, now and after each change.
     pub fn subscribe(&self) -> watch::Receiver<ProcessSettings> {
         self.together.subscribe()
     }

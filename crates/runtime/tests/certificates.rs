@@ -154,7 +154,7 @@ async fn a_certificate_is_renewed_when_it_is_time() {
     })
     .await;
 
-    // What a pass of 60 days ago, less a moment, has left.
+    // The objects that a reconcile left 60 days ago, less a moment.
     let mut before = units();
     let age = SignedDuration::from_hours(60 * 24) - LEFT;
     let due = weft_certificates::fill(

@@ -18,7 +18,7 @@ fn note(message: &str) -> Note {
     }
 }
 
-/// Each message, and how often it was told.
+/// Returns each message with its count.
 async fn told(client: &Client) -> BTreeMap<String, i32> {
     let events = Api::<Event>::namespaced(client.clone(), "default")
         .list(&ListParams::default())

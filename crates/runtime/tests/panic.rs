@@ -25,7 +25,8 @@ use weft_testenv::ControlPlane;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A domain with a defect: it cannot stand `spec.ovs`. It puts what it is told into a ConfigMap.
+/// A domain with a defect: it panics at `spec.ovs`. It writes the rest of the specification into a
+/// ConfigMap.
 struct Fragile;
 
 impl Domain for Fragile {

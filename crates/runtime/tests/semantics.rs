@@ -1,5 +1,5 @@
-//! What the engine relies on in the API server, each shown on the real one. Should a version of
-//! Kubernetes answer differently, it fails here first, with the name of the assumption.
+//! Assumptions of the engine about the API server, each shown on a real one. If a version of
+//! Kubernetes answers differently, a test fails here first, with the name of the assumption.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -281,7 +281,7 @@ async fn versions_of_a_kind_grow(cluster: &Cluster) {
     );
 }
 
-/// And the deletion is as new as the write that took the label off, so that a cache can tell it
+/// The deletion is as new as the write that removed the label, so that a store can distinguish it
 /// from an older one.
 async fn a_watch_by_label_calls_the_loss_of_the_label_a_deletion(
     cluster: &Cluster,

@@ -87,9 +87,9 @@ impl Builder {
         self
     }
 
-    /// Whether the controller manager removes what has lost its owner; on by default. Its metadata
-    /// informers watch every kind from a time on that nobody can choose, so what is to be counted
-    /// at the API server is counted without.
+    /// Reports whether the controller manager removes what has lost its owner; on by default. Its
+    /// metadata informers watch every kind from a time on that nobody can choose, so what is to be
+    /// counted at the API server is counted without.
     #[must_use]
     pub fn garbage_collector(mut self, runs: bool) -> Self {
         self.garbage_collector = runs;

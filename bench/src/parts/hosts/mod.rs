@@ -121,8 +121,8 @@ pub fn writes(weft: &Installation) -> Result<Vec<AuditEvent>> {
         .collect())
 }
 
-/// Whether a write is about one node: its enactments, its state. Policies and NMState tell of all
-/// nodes together.
+/// Reports whether a write is about one node: its enactments, its state. Policies and NMState tell
+/// of all nodes together.
 pub fn is_of_a_node(event: &AuditEvent) -> bool {
     ["nodenetworkconfigurationenactments", "nodenetworkstates"].contains(&&*event.resource)
 }

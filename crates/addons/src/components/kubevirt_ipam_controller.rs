@@ -222,7 +222,7 @@ pub(crate) fn of_cert_manager(settings: &Settings) -> [ObjectKey; 2] {
         .map(|(kind, name)| ObjectKey::new(kind, &settings.namespace, name))
 }
 
-/// Whether cert-manager has made this Secret for the webhook
+/// Reports whether cert-manager has made this Secret for the webhook
 /// (<https://cert-manager.io/docs/reference/annotations/#cert-managerio-certificate-name>).
 pub(crate) fn is_made_by_cert_manager(settings: &Settings, secret: &Value) -> bool {
     ObjectKey::of(secret) == Some(ObjectKey::new(kinds::SECRET, &settings.namespace, SECRET))

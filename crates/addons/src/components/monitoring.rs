@@ -13,12 +13,12 @@ const FILES: [&str; 3] = [
     include_str!("../../../../components/monitoring/rules.yaml"),
 ];
 
-/// Whether the cluster takes such objects. One definition without the other is of no use.
+/// Reports whether the cluster takes such objects. One definition without the other is of no use.
 pub(crate) fn is_served(facts: &Facts) -> bool {
     facts.serves(kinds::SERVICE_MONITOR) && facts.serves(kinds::PROMETHEUS_RULE)
 }
 
-/// Whether the operator can be found where its add-ons are: its Service must be in its own
+/// Reports whether the operator can be found where its add-ons are: its Service must be in its own
 /// namespace.
 fn is_beside_the_operands(settings: &Settings) -> bool {
     settings.operator_namespace == settings.namespace

@@ -58,7 +58,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
     Ok(objects)
 }
 
-/// Whether the daemon has to be configured otherwise than the manifest does.
+/// Reports whether the daemon has to be configured otherwise than the manifest does.
 fn changes(paths: &HostPaths) -> bool {
     paths.cni_bin_dir != Preset::default().paths().cni_bin_dir
 }

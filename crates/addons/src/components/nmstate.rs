@@ -8,8 +8,8 @@ use crate::fill::Effective;
 pub(crate) const UNIT: &str = "nmstate";
 
 const FILE: &str = include_str!("../../../../components/nmstate/of-addons.yaml");
-/// Whether there is something to make: it is asked for, the cluster knows the kind, and nobody else
-/// has said how the agent is to be.
+/// Reports whether there is something to make: it is asked for, the cluster knows the kind, and
+/// nobody else has said how the agent is to be.
 pub(crate) fn is_ours(effective: &Effective, facts: &Facts) -> bool {
     effective.nmstate && facts.serves(kinds::NMSTATE) && facts.foreign_nmstates.is_empty()
 }

@@ -183,7 +183,7 @@ pub const CARRIED: [(&str, &str); 5] = [
     ("/macvtap/devicePluginConfig", "macvtap"),
 ];
 
-/// Whether a specification leaves such a field open.
+/// Reports whether a specification leaves such a field open.
 pub fn is_open(spec: &Value, pointer: &str) -> bool {
     spec.pointer(pointer).is_none_or(|value| {
         value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty)

@@ -9,7 +9,7 @@ pub struct Change {
     pub spec: Value,
     /// The workloads that roll, and no others.
     pub rolls: Vec<&'static str>,
-    /// Whether the value stays when the option is left out later. Else its default comes back, and
+    /// True if the value stays when the option is left out later. Else its default comes back, and
     /// the same workloads roll again.
     pub stays: bool,
 }

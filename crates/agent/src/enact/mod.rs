@@ -84,7 +84,7 @@ pub struct Inputs<'a> {
 pub struct Report {
     /// Call again after this time at the latest.
     pub again: Option<Duration>,
-    /// Whether the host was changed, or changed and changed back.
+    /// True if the host was changed, or changed and changed back.
     pub changed: bool,
     /// What became of the node's own desired state, if there is one.
     pub own: Option<Result<(), Failure>>,

@@ -104,7 +104,7 @@ impl Wish {
         }
     }
 
-    /// Whether this says that it failed for lack of NetworkManager.
+    /// Reports whether this says that it failed for lack of NetworkManager.
     pub fn has_failed_without_backend(&self) -> bool {
         let phase = self
             .status
@@ -116,7 +116,7 @@ impl Wish {
             && !phase::is_true(&self.status, "Progressing")
     }
 
-    /// Whether drift is put right, or only told.
+    /// Reports whether drift is put right, or only told.
     pub fn corrects_drift(&self) -> bool {
         self.granted
             .as_ref()

@@ -36,7 +36,7 @@ pub struct Port {
     pub name: String,
     /// The name of its bridge.
     pub bridge: String,
-    /// Whether it is set up.
+    /// True if it is set up.
     pub up: bool,
     /// What the bridge keeps of it.
     pub settings: Settings,

@@ -157,13 +157,13 @@ pub enum Backend {
 /// How to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApplyOptions {
-    /// Whether the checkpoint goes when all is done. Else it stays, for [`Host::commit`] or
+    /// True if the checkpoint goes when all is done. Else it stays, for [`Host::commit`] or
     /// [`Host::rollback`]; [`Host::checkpoints`] has it.
     pub commit: bool,
     /// After how long without a commit NetworkManager rolls back by itself. nmstate begins it anew
     /// with each step of its own.
     pub checkpoint: Duration,
-    /// Whether nmstate reads everything back until it is as desired.
+    /// True if nmstate reads everything back until it is as desired.
     pub verify: bool,
     /// Forgotten at the next boot.
     pub memory_only: bool,

@@ -58,8 +58,8 @@ impl Events {
     }
 }
 
-/// Whether a datagram can have changed what is reported. Routes of routing daemons cannot: nmstate
-/// does not read them, and on a router they change all the time.
+/// Reports whether a datagram can have changed what is reported. Routes of routing daemons cannot:
+/// nmstate does not read them, and on a router they change all the time.
 fn matters(datagram: &[u8]) -> bool {
     let mut rest = datagram;
     while let Ok(message) = NetlinkBuffer::new_checked(rest) {

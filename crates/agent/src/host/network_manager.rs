@@ -135,8 +135,8 @@ async fn listen(tell: &mpsc::Sender<Change>, pause: &mut Pause) -> zbus::Result<
     Ok(())
 }
 
-/// Whether a signal can have changed what is reported. Radio and traffic counters cannot, and are
-/// told all the time.
+/// Reports whether a signal can have changed what is reported. Radio and traffic counters cannot,
+/// and are told all the time.
 fn matters(signal: &zbus::Message) -> bool {
     let header = signal.header();
     let about = if header

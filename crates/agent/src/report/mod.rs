@@ -72,7 +72,7 @@ impl Verdict {
         }
     }
 
-    /// Whether it is about the object as it is here.
+    /// Reports whether it is about the object as it is here.
     fn is_on(&self, object: &NodeNetworkState) -> bool {
         self.uid == object.metadata.uid && self.generation == object.metadata.generation
     }
@@ -376,7 +376,7 @@ enum Written {
     TooLarge,
 }
 
-/// Whether the agent takes care of the node by what this object says.
+/// Reports whether the agent takes care of the node by what this object says.
 pub fn is_ours(object: &NodeNetworkState, node: &str) -> bool {
     object.spec.managed != Some(false)
         && object

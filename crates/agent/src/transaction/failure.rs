@@ -113,7 +113,8 @@ impl Failure {
         self
     }
 
-    /// Whether another try may succeed: what nmstate does not accept, it will not accept later.
+    /// Reports whether another try may succeed: what nmstate does not accept, it will not accept
+    /// later.
     pub fn may_pass(&self) -> bool {
         !matches!(
             self.kind.as_deref(),

@@ -50,7 +50,7 @@ pub struct Change {
     pub secrets: Vec<String>,
     /// What is to be known of the change as long as it stays.
     pub note: Option<Note>,
-    /// Whether to apply it also where the host seems to be as desired: a report does not show
+    /// True if to apply it also where the host seems to be as desired: a report does not show
     /// everything that an apply changes, such as a missing profile of NetworkManager.
     pub always: bool,
 }
@@ -409,12 +409,12 @@ pub(crate) fn bridges(state: &NetworkState) -> Bridges {
     }
 }
 
-/// Whether an apply would change nothing, as far as a report shows it.
+/// Reports whether an apply would change nothing, as far as a report shows it.
 fn is_made(desired: &NetworkState, now: &NetworkState) -> bool {
     removal::changes(&state::value(desired), &state::value(now)).is_empty()
 }
 
-/// Whether all that is wanted is there; more may be.
+/// Reports whether all that is wanted is there; more may be.
 fn is_as_desired(desired: &NetworkState, now: &NetworkState) -> bool {
     drift::differences(&state::value(desired), &state::value(now)).is_empty()
 }

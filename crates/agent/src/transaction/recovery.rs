@@ -22,7 +22,7 @@ pub struct Interrupted {
     pub phase: Phase,
     /// Whose change it was.
     pub what: String,
-    /// Whether the change is there: it had been committed. Else the host is as it was before.
+    /// True if the change is there: it had been committed. Else the host is as it was before.
     pub is_there: bool,
 }
 
@@ -97,7 +97,8 @@ impl Transactor {
         Ok(Some(interrupted))
     }
 
-    /// Whether the change was committed: the checkpoint is gone, and the host is as desired.
+    /// Reports whether the change was committed: the checkpoint is gone, and the host is as
+    /// desired.
     async fn is_there(&self, states: &States) -> Result<bool, Failure> {
         Ok(is_made(&states.desired, &self.now().await?))
     }

@@ -62,8 +62,8 @@ fn needs(policy: &Value) -> Vec<Capability> {
     needs.into_iter().collect()
 }
 
-/// Whether an example is for hosts with Open vSwitch, in `open_vswitch.rs`: they may have a newer
-/// NetworkManager than the machine, too.
+/// Reports whether an example is for hosts with Open vSwitch, in `open_vswitch.rs`: they may have a
+/// newer NetworkManager than the machine, too.
 pub fn wants_open_vswitch(policy: &Value) -> bool {
     let is_newer =
         |need: &Capability| matches!(need, Capability::NetworkManager(..)) && !need.is_there();

@@ -15,7 +15,7 @@ async fn vsctl(host: &Host, words: &str) -> String {
     host.exec(&command).await.unwrap().trim().to_owned()
 }
 
-/// Whether this may run; else it is said that it does not.
+/// Reports whether this may run; else it is said that it does not.
 fn is_possible(name: &str) -> bool {
     let lacking = capabilities::lacking(&[Capability::OpenVSwitch]);
     if !lacking.is_empty() {

@@ -219,8 +219,8 @@ async fn in_the_way(online: &Online, site: &Site) -> Result<Vec<(ObjectKey, Stri
     Ok(found)
 }
 
-/// Whether the other operator has no object of this name. Its manifests replace the workload, the
-/// account and the role of its own name. A role that operands use stays.
+/// Reports whether the other operator has no object of this name. Its manifests replace the
+/// workload, the account and the role of its own name. A role that operands use stays.
 fn is_of_weft_alone(site: &Site, key: &ObjectKey) -> bool {
     match key.kind {
         kinds::SERVICE_ACCOUNT | kinds::DEPLOYMENT | kinds::DAEMON_SET => false,
@@ -235,7 +235,7 @@ fn is_of_weft_alone(site: &Site, key: &ObjectKey) -> bool {
     }
 }
 
-/// Whether the operator that Weft replaces has the name of Weft's.
+/// Reports whether the operator that Weft replaces has the name of Weft's.
 fn has_their_name(site: &Site) -> bool {
     site.domain
         .operators()

@@ -89,7 +89,7 @@ pub fn complete(
     Ok(completed)
 }
 
-/// Whether a role is for users: Kubernetes adds its rules to another role, by this label.
+/// Reports whether a role is for users: Kubernetes adds its rules to another role, by this label.
 fn is_aggregated(role: &Value) -> bool {
     let mut labels = role["metadata"]["labels"].as_object().into_iter().flatten();
     labels.any(|(label, _)| label.starts_with("rbac.authorization.k8s.io/aggregate-to-"))

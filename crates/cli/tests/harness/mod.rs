@@ -26,7 +26,7 @@ pub use operator::{Operator, OperatorOptions};
 pub use snapshot::{Snapshot, assert_same};
 pub use weft_testenv::wait::{PATIENCE, wait_until, wait_within, with_patience};
 
-/// Whether everything is to be tried, however long that takes: `make test-long`.
+/// Reports whether everything is to be tried, however long that takes: `make test-long`.
 pub fn is_exhaustive() -> bool {
     std::env::var_os("WEFT_EXHAUSTIVE").is_some_and(|value| value == "1")
 }

@@ -124,7 +124,7 @@ pub async fn endpoints(keystone: &Keystone) -> Vec<(String, String)> {
     all
 }
 
-/// Whether Placement's user is let in to the project of services.
+/// Reports whether Placement's user is let in to the project of services.
 pub async fn lets_in(keystone: &Keystone, password: &str) -> bool {
     as_placement(keystone, password).await.is_ok()
 }

@@ -37,7 +37,7 @@ fn peak(operator: &Operator) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Whether the operator has not closed this connection.
+/// Reports whether the operator has not closed this connection.
 fn is_open(stream: &TcpStream) -> bool {
     let mut answer = [0; 4096];
     loop {

@@ -97,12 +97,13 @@ pub(super) fn units(
     Ok(units)
 }
 
-/// Whether the cluster takes such objects. One definition without the other is of no use.
+/// Reports whether the cluster takes such objects. One definition without the other is of no use.
 pub(super) fn is_monitored(facts: &Facts) -> bool {
     facts.serves(kinds::SERVICE_MONITOR) && facts.serves(kinds::PROMETHEUS_RULE)
 }
 
-/// Whether the operator is found where the agents are: its Service must be in its own namespace.
+/// Reports whether the operator is found where the agents are: its Service must be in its own
+/// namespace.
 pub(super) fn is_beside_the_agents(settings: &Settings) -> bool {
     settings.operator_namespace == settings.namespace
 }

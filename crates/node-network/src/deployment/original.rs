@@ -23,15 +23,15 @@ const WRITTEN: [Kind; 4] = [
     kinds::NODE_NETWORK_STATE,
 ];
 
-/// Whether it made this object.
+/// Reports whether it made this object.
 pub(super) fn made(settings: &Settings, live: &Value) -> bool {
     let is_namespace = ObjectKey::of(live)
         .is_some_and(|key| key == ObjectKey::new(kinds::NAMESPACE, "", &settings.namespace));
     is_namespace || bears_its_mark(live)
 }
 
-/// Whether it owns this object through the resource, has labelled it, or has applied it under its
-/// name.
+/// Reports whether it owns this object through the resource, has labelled it, or has applied it
+/// under its name.
 fn bears_its_mark(live: &Value) -> bool {
     let metadata = &live["metadata"];
     let owned = metadata["ownerReferences"]
@@ -53,7 +53,8 @@ fn bears_its_mark(live: &Value) -> bool {
     owned || applied || metadata["labels"]["app"] == APP
 }
 
-/// Whether an object of admission is its, and has the API server ask about objects of `nmstate.io`.
+/// Reports whether an object of admission is its, and has the API server ask about objects of
+/// `nmstate.io`.
 ///
 /// By what it does and whose it is: its names differ between releases, have a prefix that can be
 /// set, and the Operator Lifecycle Manager adds letters to them. It names the resources, if not
@@ -73,7 +74,8 @@ pub(super) fn is_admission(object: &Value) -> bool {
     labels[OWNER_LABEL].is_null() && (asks_by_webhook || asks_by_policy)
 }
 
-/// Whether one of these rules names objects of `nmstate.io`, by their group or by their resource.
+/// Reports whether one of these rules names objects of `nmstate.io`, by their group or by their
+/// resource.
 fn names_what_weft_writes(rules: &Value) -> bool {
     let is_written = |resource: &Value| {
         let plural = resource
@@ -87,8 +89,8 @@ fn names_what_weft_writes(rules: &Value) -> bool {
     })
 }
 
-/// Whether a webhook is asked of its server: that has this name, after a prefix, or the webhook is
-/// named after its project.
+/// Reports whether a webhook is asked of its server: that has this name, after a prefix, or the
+/// webhook is named after its project.
 fn asks_it(webhook: &Value) -> bool {
     let ends_with =
         |field: &Value, end: &str| field.as_str().is_some_and(|text| text.ends_with(end));
@@ -102,9 +104,9 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// Whether a workload is that operator: by its image's name, or by its own name where the label of
-/// Weft is missing. Or its agent, in a namespace where Weft takes over none: two agents would
-/// change the same nodes. Or what it asks by, unless that goes when Weft takes over.
+/// Reports whether a workload is that operator: by its image's name, or by its own name where the
+/// label of Weft is missing. Or its agent, in a namespace where Weft takes over none: two agents
+/// would change the same nodes. Or what it asks by, unless that goes when Weft takes over.
 pub(super) fn is_operator(settings: &Settings, workload: &Value) -> bool {
     let metadata = &workload["metadata"];
     if let Some(key) = ObjectKey::of(workload).filter(|key| kinds::ADMISSION.contains(&key.kind)) {

@@ -21,7 +21,7 @@ impl Selection {
         Self(serde_json::from_value(selectors).ok())
     }
 
-    /// Whether a node with these labels is one of them.
+    /// Reports whether a node with these labels is one of them.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.0.as_ref().is_some_and(|spec| selects(spec, labels))
     }

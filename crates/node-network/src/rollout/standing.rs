@@ -66,7 +66,7 @@ impl Standing {
     }
 }
 
-/// Whether a node is being changed, or may be, for whatever policy.
+/// Reports whether a node is being changed, or may be, for whatever policy.
 pub fn is_in_flux(enactment: &Enactment) -> bool {
     enactment
         .wanted
@@ -85,7 +85,7 @@ fn runs(enactment: &Enactment, wanted: &Wanted) -> bool {
     }
 }
 
-/// Whether a node in flux counts as unavailable by our doing.
+/// Reports whether a node in flux counts as unavailable by our doing.
 ///
 /// A node that is not Ready, or gone, does not: it would hold up the others for as long as it is
 /// away. But it does if its agent has begun: what was changed there may be the very reason, and

@@ -95,13 +95,13 @@ impl Policy {
         }
     }
 
-    /// Whether it stands as it is on the nodes: what is wrong with it cannot be rolled out, and
-    /// says nothing about who should leave it either.
+    /// Reports whether it stands as it is on the nodes: what is wrong with it cannot be rolled out,
+    /// and says nothing about who should leave it either.
     pub(super) fn is_held(&self) -> bool {
         self.refusal.is_some() && !self.is_deleted
     }
 
-    /// Whether this is about the last try that was asked for.
+    /// Reports whether this is about the last try that was asked for.
     pub(super) fn is_current_try(&self, wanted: &Wanted) -> bool {
         self.retry.is_none() || self.retry == wanted.retry
     }
@@ -194,8 +194,8 @@ pub fn agent_until(state: &Value) -> Option<Timestamp> {
         .ok()
 }
 
-/// Whether the NodeNetworkState of a node keeps its agent from doing anything there: it is not
-/// managed, or not this node's.
+/// Reports whether the NodeNetworkState of a node keeps its agent from doing anything there: it is
+/// not managed, or not this node's.
 pub fn is_left_alone(state: &Value) -> bool {
     let spec = &state["spec"];
     spec["managed"] == false
@@ -308,7 +308,7 @@ pub struct Enactment {
     pub policy_uid: Option<String>,
     /// What was decided last. kubernetes-nmstate decided nothing.
     pub wanted: Option<Wanted>,
-    /// Whether anything was ever granted.
+    /// True if anything was ever granted.
     pub has_granted: bool,
     /// It is being deleted.
     pub is_deleted: bool,

@@ -130,7 +130,7 @@ impl Caches {
         watches
     }
 
-    /// Whether all that decisions depend on has been listed.
+    /// Reports whether all that decisions depend on has been listed.
     pub fn are_complete(&self) -> bool {
         self.policies.lock().is_complete()
             && self.enactments.lock().is_complete()
@@ -155,7 +155,7 @@ impl Caches {
         })
     }
 
-    /// Whether all of that is known as it was then or later.
+    /// Reports whether all of that is known as it was then or later.
     pub fn have_caught_up(&self, lists: &Lists) -> bool {
         let Lists {
             policies,

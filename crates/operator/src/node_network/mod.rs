@@ -256,8 +256,8 @@ impl Controller {
         .min()
     }
 
-    /// Whether everything is known that the last leader knew: its watch may have been ahead of
-    /// ours. Asked once.
+    /// Reports whether everything is known that the last leader knew: its watch may have been ahead
+    /// of ours. Asked once.
     async fn is_up_to_date(&self, memory: &mut Memory) -> bool {
         if !memory.has_looked {
             match Caches::look(&self.cluster).await {
@@ -336,7 +336,7 @@ impl Controller {
         actions
     }
 
-    /// Whether to try again what has failed.
+    /// Reports whether to try again what has failed.
     fn is_due(&self, failed: &Failed, action: &Action) -> bool {
         let is_over = |due: Instant| due <= Instant::now();
         match &failed.next {

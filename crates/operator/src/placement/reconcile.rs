@@ -296,7 +296,7 @@ fn instant(time: Timestamp) -> Instant {
     Instant::now() + Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default()
 }
 
-/// Whether the resource has our finalizer.
+/// Reports whether the resource has our finalizer.
 pub(super) fn has_finalizer(resource: &Value) -> bool {
     Live::of(resource).has_finalizer(FINALIZER)
 }

@@ -118,7 +118,7 @@ impl Place {
     }
 }
 
-/// Whether the conditions were last written by another manager than this one.
+/// Reports whether the conditions were last written by another manager than this one.
 fn are_conditions_of_another(resource: &Value, manager: &str) -> bool {
     let entries = resource["metadata"]["managedFields"]
         .as_array()

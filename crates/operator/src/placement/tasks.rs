@@ -29,7 +29,7 @@ struct State {
 
 struct Known {
     task: Task,
-    /// Whether it was asked for in this pass.
+    /// True if it was asked for in this pass.
     is_asked: bool,
     /// The attempt that goes on.
     under_way: Option<AbortHandle>,

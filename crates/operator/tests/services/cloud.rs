@@ -123,7 +123,7 @@ impl Cloud {
             .collect()
     }
 
-    /// Whether a user is let in to the project of services.
+    /// Reports whether a user is let in to the project of services.
     pub async fn lets_in(&self, user: &str, password: &str) -> bool {
         let scope = json!({"project": {"name": "service", "domain": {"id": "default"}}});
         self.keystone.token(user, password, &scope).await.is_ok()

@@ -2,7 +2,7 @@
 
 use crate::{Config, KeystoneEndpoints, registration::Permission, validate::Registration};
 
-/// Whether this operator registers the service.
+/// Reports whether this operator registers the service.
 pub fn is_direct(config: &Config) -> bool {
     config.authenticates() && config.registration == Registration::Direct
 }

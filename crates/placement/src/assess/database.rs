@@ -18,14 +18,14 @@ use crate::{
 pub struct Found {
     /// How it is reached.
     pub database: Database,
-    /// Whether the connection is encrypted.
+    /// True if the connection is encrypted.
     pub tls: bool,
     /// What status says of it.
     pub host: Option<String>,
 }
 
-/// Whether the database is one of mariadb-operator's, where something has to be released once the
-/// PlacementAPI goes.
+/// Reports whether the database is one of mariadb-operator's, where something has to be released
+/// once the PlacementAPI goes.
 pub fn is_operated(config: &Config) -> bool {
     given(&config.spec().database_instance).is_some()
 }

@@ -18,7 +18,7 @@ use crate::{
 pub struct Departure {
     /// What is to be released.
     pub releases: Vec<Release>,
-    /// Whether that is all of it: no answer is on its way.
+    /// True if that is all of it: no answer is on its way.
     pub settled: bool,
 }
 

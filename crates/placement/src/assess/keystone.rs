@@ -12,8 +12,8 @@ use crate::{
     world::World,
 };
 
-/// Whether keystone-operator registers the service: then there is something to be released once the
-/// PlacementAPI goes.
+/// Reports whether keystone-operator registers the service: then there is something to be released
+/// once the PlacementAPI goes.
 pub fn is_operated(config: &Config) -> bool {
     config.authenticates() && config.registration == Registration::Operator
 }

@@ -55,10 +55,10 @@ pub struct Assessment {
     pub releases: Vec<Release>,
     /// What is in the way of an object and is to be deleted, by uid.
     pub deletions: Vec<(ObjectKey, String)>,
-    /// Whether the PlacementAPI must not go before something else was released: it needs
+    /// True if the PlacementAPI must not go before something else was released: it needs
     /// [`FINALIZER`](crate::domain::FINALIZER), before anything is applied.
     pub holds: bool,
-    /// Whether no answer is on its way. Until then `steps` may say less than could be said.
+    /// True if no answer is on its way. Until then `steps` may say less than could be said.
     pub settled: bool,
     /// When something is different by time alone.
     pub deadline: Option<Timestamp>,
@@ -187,7 +187,7 @@ struct Walk<'a> {
     random: RandomBytes,
     /// The annotation by which everything is looked at again.
     retry: Option<&'a str>,
-    /// Whether the PlacementAPI has ever held anything of others'. What that is, only they tell:
+    /// True if the PlacementAPI has ever held anything of others'. What that is, only they tell:
     /// status may have been written before, or never.
     bound: bool,
     assessment: Assessment,

@@ -38,8 +38,8 @@ pub fn definitions(config: &Config, world: &dyn World) -> Result<Vec<Network>, P
 }
 
 impl Walk<'_> {
-    /// Whether the pods are attached to them. Nothing waits for that but the registration: how far
-    /// the pods are besides is told all the same.
+    /// Reports whether the pods are attached to them. Nothing waits for that but the registration:
+    /// how far the pods are besides is told all the same.
     pub(super) fn attachments(&mut self, deployment: &Value, pods: &[Arc<Value>]) {
         let names = self
             .config

@@ -24,13 +24,13 @@ struct Namespace {
     own: BTreeMap<ObjectKey, Arc<Value>>,
     /// Watches that have not answered yet.
     unknown: bool,
-    /// Whether the kinds of the other operators are served.
+    /// True if the kinds of the other operators are served.
     has_peers: bool,
-    /// Whether that of Multus is.
+    /// True if that of Multus is.
     has_networks: bool,
-    /// Whether that of OpenShift's SecurityContextConstraints is.
+    /// True if that of OpenShift's SecurityContextConstraints is.
     is_openshift: bool,
-    /// Whether Keystone does nothing.
+    /// True if Keystone does nothing.
     keystone_is_down: bool,
     /// What Keystone was asked for.
     asked: Mutex<Vec<Part>>,

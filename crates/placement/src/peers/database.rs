@@ -43,7 +43,7 @@ pub struct Ready {
     pub database: Database,
     /// Its host, as status tells it.
     pub host: String,
-    /// Whether the database speaks TLS.
+    /// True if the database speaks TLS.
     pub tls: bool,
 }
 

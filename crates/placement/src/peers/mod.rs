@@ -24,12 +24,12 @@ pub const FINALIZER: &str = "openstack.org/placementapi";
 /// The field manager of this domain.
 const MANAGER: &str = "weft/placement";
 
-/// Whether an object carries a finalizer.
+/// Reports whether an object carries a finalizer.
 pub fn holds(object: &Value, finalizer: &str) -> bool {
     Live::of(object).has_finalizer(finalizer)
 }
 
-/// Whether an object was made for a PlacementAPI, by Weft or by placement-operator.
+/// Reports whether an object was made for a PlacementAPI, by Weft or by placement-operator.
 pub fn is_of_placement(object: &Value) -> bool {
     Live::of(object).owners().any(is_placement)
 }
@@ -103,7 +103,7 @@ pub struct Release {
     pub key: ObjectKey,
     /// A JSON patch (RFC 6902). It fails if anything has moved: then the next look tells.
     pub patch: Value,
-    /// Whether it would have gone with the PlacementAPI, and stays from now on: people are told.
+    /// True if it would have gone with the PlacementAPI, and stays from now on: people are told.
     pub leaves: bool,
 }
 
@@ -226,8 +226,8 @@ fn condition<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
         .find(|condition| condition["type"] == name)
 }
 
-/// Whether what an object says in status is about an older specification. Not all of them tell
-/// which one it is about.
+/// Reports whether what an object says in status is about an older specification. Not all of them
+/// tell which one it is about.
 fn is_outdated(object: &Value) -> bool {
     let observed = &object["status"]["observedGeneration"];
     observed.is_number() && *observed != object["metadata"]["generation"]

@@ -54,8 +54,8 @@ impl Permitted {
         &self.to
     }
 
-    /// Whether the operator's administrator lists it. If not, whoever may write Secrets chooses it,
-    /// and status must tell nothing about other hosts.
+    /// Reports whether the operator's administrator lists it. If not, whoever may write Secrets
+    /// chooses it, and status must tell nothing about other hosts.
     pub fn is_listed(&self) -> bool {
         self.is_listed
     }
@@ -86,7 +86,7 @@ impl Permission {
     }
 }
 
-/// Whether all of this may be sent to a Keystone. `listed` are those that the operator's
+/// Reports whether all of this may be sent to a Keystone. `listed` are those that the operator's
 /// administrator lists.
 ///
 /// # Errors

@@ -41,8 +41,8 @@ pub enum Error {
     Connection(String),
 }
 
-/// Whether a webhook or an admission policy has the API server refuse it. People lift that without
-/// a word to Weft.
+/// Reports whether a webhook or an admission policy refuses the request. People lift such a refusal
+/// without a change that Weft can watch.
 fn is_denied_by_admission(status: &Status) -> bool {
     let by_webhook = status.message.starts_with("admission webhook ");
     matches!(status.code, 400..=499)
@@ -66,7 +66,7 @@ fn status_text(status: &Status) -> String {
 }
 
 impl Error {
-    /// What the failure calls for.
+    /// Returns the class of the failure, which decides when it is tried again.
     pub fn class(&self) -> FailureClass {
         match self {
             Self::Api(status) => match status.code {
@@ -89,9 +89,8 @@ impl Error {
         }
     }
 
-    /// Whether the API server's own validation refuses the body, and nothing that anybody may
-    /// change without a word: the same body is refused for as long as the object and the definition
-    /// of its kind stay as they are.
+    /// Reports whether the API server's own validation refuses the body. It refuses the same body
+    /// for as long as the object and the definition of its kind stay as they are.
     ///
     /// The API server speaks of admission in the same codes and reasons, but it begins its own
     /// verdicts with the object or the kind that they are on.
@@ -123,12 +122,12 @@ impl Error {
         }
     }
 
-    /// Whether the object is not there.
+    /// Reports whether the object is not there.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Api(status) if status.code == 404)
     }
 
-    /// Whether somebody else wrote in between.
+    /// Reports whether another client wrote the object in between.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Api(status) if status.code == 409)
     }
@@ -151,13 +150,13 @@ impl Error {
         }
     }
 
-    /// Whether the API server was too busy to begin with the request.
+    /// Reports whether the API server was too busy to begin with the request.
     fn is_busy(&self) -> bool {
         matches!(self, Self::Api(status) if status.code == 429)
     }
 
-    /// Whether the API server refuses because a field cannot be changed on an existing object: it
-    /// has to be made anew.
+    /// Reports whether a field cannot be changed on an existing object. The object must be
+    /// recreated.
     pub(crate) fn is_immutable_field(&self) -> bool {
         matches!(self, Self::Api(status) if status.code == 422 && (status.message.contains("field is immutable") || status.message.contains("cannot change roleRef")))
     }
@@ -388,10 +387,11 @@ impl Cluster {
 
     /// Takes a finalizer off an object that was just read; nothing if it has none such or is gone.
     ///
-    /// By position and not by an apply without it: nobody owns the finalizers that the API server
-    /// puts there itself (`orphan`, `foregroundDeletion`), and when the last one with an owner
-    /// goes, an apply takes these along, so that the garbage collector never does what was asked
-    /// for. The patch fails if anything has moved; then the next look tells.
+    /// The patch names the position. An apply without the finalizer would not do: nobody owns the
+    /// finalizers that the API server sets itself (`orphan`, `foregroundDeletion`), and the apply
+    /// removes them together with the last one that has an owner. The garbage collector then never
+    /// does its part. The patch fails if the list has changed, and the next look finds the new
+    /// position.
     pub async fn take_finalizer(
         &self,
         key: &ObjectKey,

@@ -39,7 +39,7 @@ impl Fence {
         *self.lock() = None;
     }
 
-    /// Whether a write may pass now.
+    /// Reports whether a write may pass now.
     pub fn is_open(&self) -> bool {
         self.lock()
             .is_some_and(|deadline| Instant::now() < deadline)
@@ -185,7 +185,7 @@ mod tests {
             Method::PUT,
             "/apis/coordination.k8s.io/v1/namespaces/n/leases/weft-addons"
         )));
-        // Whoever asks a replica that does not lead for its metrics.
+        // A client may ask a replica that does not lead for its metrics.
         assert!(!fence.stops(&request(
             Method::POST,
             "/apis/authentication.k8s.io/v1/tokenreviews"

@@ -1,5 +1,5 @@
-//! What commands ask of a live cluster: a preview of a reconcile, an overview, the operators that
-//! run there, and the removal or release of what Weft deployed.
+//! Questions of commands to a live cluster: the preview of a reconcile, an overview, the operators
+//! that run there, and the removal or release of objects that Weft deployed.
 
 pub mod overview;
 pub mod presence;

@@ -1,5 +1,4 @@
-//! How a resource fares, for people: what its status says, and what its workloads and their pods
-//! say right now.
+//! The state of a resource for people: its status, and its workloads and pods as they are now.
 
 use std::collections::BTreeMap;
 use weft_plan::Live;
@@ -27,23 +26,24 @@ use crate::{
     reconcile::stored::inventory_key,
 };
 
-/// How a resource fares.
+/// The state of a resource.
 #[derive(Clone, Debug)]
 pub struct Overview {
     /// The resource as it is.
     pub resource: Value,
-    /// Its components, in the order of its status, then what is there and not told of in status.
+    /// The components in the order of status, then those that exist and are not in status.
     pub components: Vec<Component>,
 }
 
-/// A component.
+/// A component of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Component {
-    /// Its name.
+    /// The name of the component.
     pub name: String,
-    /// What status says of it in one word, for example `Available`; empty if nothing.
+    /// The component's state in status in one word, for example `Available`. Empty if status has
+    /// none.
     pub state: String,
-    /// What status says besides, a line each.
+    /// Further messages in status, a line each.
     pub messages: Vec<String>,
     /// How many objects of it are in the cluster, or on their way.
     pub objects: usize,
@@ -54,20 +54,20 @@ pub struct Component {
 /// A DaemonSet or Deployment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// Which one.
+    /// The identity of the workload.
     pub object: ObjectKey,
     /// How many pods are ready.
     pub ready: i64,
-    /// How many pods shall be.
+    /// The number of pods that the workload asks for.
     pub desired: i64,
     /// Where it stands; `None` if it does not exist, or is not Weft's.
     pub rollout: Option<Rollout>,
-    /// Whether one of this name exists that is not Weft's.
+    /// True if a workload of this name exists that is not Weft's.
     pub is_foreign: bool,
 }
 
 impl Overview {
-    /// Whether all is well, and said so about the current generation.
+    /// Reports whether status says of the current generation that all is well.
     pub fn is_available(&self) -> bool {
         let generation = self.generation();
         let about =
@@ -83,17 +83,17 @@ impl Overview {
             && !self.is_going()
     }
 
-    /// `metadata.generation`
+    /// Returns `metadata.generation` of the resource.
     pub fn generation(&self) -> i64 {
         Live::of(&self.resource).generation()
     }
 
-    /// Whether status was written about the current generation.
+    /// Reports whether status was written about the current generation.
     pub fn is_seen(&self) -> bool {
         Live::of(&self.resource).observed_generation() >= self.generation()
     }
 
-    /// Whether the resource is being deleted.
+    /// Reports whether the resource is being deleted.
     pub fn is_going(&self) -> bool {
         Live::of(&self.resource).is_being_deleted()
     }
@@ -117,10 +117,10 @@ impl Overview {
     }
 }
 
-/// Who works on a domain.
+/// The operator that works on a domain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Presence {
-    /// Who leads, alive or not.
+    /// The replica that leads, alive or not.
     pub leader: Option<Leader>,
     /// The operator that Weft replaces, if it runs.
     pub blocked: Option<Blocked>,
@@ -139,7 +139,7 @@ pub async fn presence(
     Ok(Presence { leader, blocked })
 }
 
-/// Looks how a resource fares. `namespace` is the operator's.
+/// Reads the state of a resource. `namespace` is the operator's.
 pub async fn look(
     objects: &Objects,
     resource: Value,
@@ -159,7 +159,7 @@ pub async fn look(
         cluster.list(kinds::POD, place, &ours),
         cluster.get(&key),
     )?;
-    // A damaged inventory is told of in status.
+    // Status reports a damaged inventory.
     let inventory = inventory
         .and_then(|map| Inventory::from_data(&map["data"]).ok())
         .unwrap_or_default();
@@ -207,7 +207,8 @@ pub async fn look(
     })
 }
 
-/// What was made for a resource in its namespace, where no inventory tells: its workloads.
+/// Returns the workloads that were made for a resource in its namespace, where there is no
+/// inventory.
 async fn of_namespace(
     cluster: &Cluster,
     domain: &dyn Domain,
@@ -250,7 +251,7 @@ fn order(domain: &dyn Domain, resource: &Value, inventory: &Inventory) -> Vec<St
         .unwrap_or_default()
 }
 
-/// What status says of components, where it has such a list.
+/// Returns the components in status, where it has such a list.
 fn said(status: &Value) -> Vec<Component> {
     let components = status["components"].as_array().into_iter().flatten();
     let text =
@@ -307,8 +308,8 @@ async fn workload(
     }
 }
 
-/// What a workload needs and is not there. Who may not look at Secrets is not told of them here;
-/// status tells.
+/// Returns objects that a workload needs and that do not exist. A user who may not read Secrets
+/// does not see them here. Status names them.
 async fn missing(cluster: &Cluster, workload: &Value) -> Vec<ObjectKey> {
     let inputs = rollout::inputs(workload);
     let there = join_all(inputs.iter().map(|input| cluster.get_metadata(input))).await;
@@ -387,7 +388,7 @@ fn events(
         kind.plural,
     );
     let client = cluster.client().clone();
-    // Whatever changes in an object shows in its metadata, as a new resourceVersion.
+    // Each change of an object shows in its metadata as a new resourceVersion.
     let api: Api<PartialObjectMeta<DynamicObject>> = match namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),
         None => Api::all_with(client, &resource),

@@ -1,4 +1,4 @@
-//! Who is there: the operators that are installed, and which of their replicas leads.
+//! The operators that are installed, and the replica that leads.
 
 use std::collections::BTreeMap;
 use weft_plan::Live;
@@ -15,16 +15,16 @@ use crate::{
     reconcile::originals,
 };
 
-/// Label that tells Weft's own workloads from those of the operators that it replaces. Its value is
-/// `operator`.
+/// Label that distinguishes Weft's own workloads from those of the operators that it replaces. Its
+/// value is `operator`.
 pub const COMPONENT_LABEL: &str = "weft.network/component";
 
 /// A Deployment or DaemonSet that runs `weft operator`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operator {
-    /// Which one.
+    /// The identity of the workload.
     pub workload: ObjectKey,
-    /// `metadata.uid`
+    /// The workload's `metadata.uid`.
     pub uid: String,
     /// The image of its first container.
     pub image: String,
@@ -32,7 +32,7 @@ pub struct Operator {
     pub replicas: i64,
     /// The domains that it serves.
     pub domains: Vec<String>,
-    /// The environment of its container, as far as the Deployment tells.
+    /// The environment of its container, as far as the Deployment shows it.
     pub environment: BTreeMap<String, String>,
 }
 
@@ -103,8 +103,8 @@ pub async fn operators(cluster: &Cluster) -> Result<Vec<Operator>, Error> {
         .collect())
 }
 
-/// Whether the operator that Weft replaces runs, or what it has left is in the way: then Weft
-/// writes nothing in this domain.
+/// Reports whether the operator that Weft replaces runs, or what it has left is in the way: then
+/// Weft writes nothing in this domain.
 pub async fn blocked(cluster: &Cluster, domain: &dyn Domain) -> Result<Option<Blocked>, Error> {
     Ok(originals::blocked(
         domain,
@@ -154,8 +154,8 @@ async fn operators_of_others(cluster: &Cluster, domain: &dyn Domain) -> Result<V
     Ok(workloads.into_iter().flatten().chain(admission).collect())
 }
 
-/// The objects of admission that the operator that Weft replaces has. Who may not look at them is
-/// not told of them here; status tells.
+/// Returns the objects of admission that the original operator has. A user who may not read them
+/// does not see them here. Status names them.
 async fn admission(cluster: &Cluster, domain: &dyn Domain) -> Result<Vec<Value>, Error> {
     let Some(is_theirs) = domain.admission() else {
         return Ok(Vec::new());
@@ -168,7 +168,7 @@ async fn admission(cluster: &Cluster, domain: &dyn Domain) -> Result<Vec<Value>,
     Ok(all.into_iter().flatten().filter(is_theirs).collect())
 }
 
-/// Who holds the Lease of a domain.
+/// The holder of the Lease of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leader {
     /// `spec.holderIdentity`: the replica's name and something random.
@@ -180,7 +180,7 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// Whether the lease has not run out.
+    /// Reports whether the Lease has not expired.
     pub fn is_alive(&self, now: Timestamp) -> bool {
         now.duration_since(self.renewed) <= self.lasts
     }
@@ -191,7 +191,7 @@ pub fn lease_key(namespace: &str, domain: &dyn Domain) -> ObjectKey {
     ObjectKey::new(kinds::LEASE, namespace, &format!("weft-{}", domain.name()))
 }
 
-/// Who leads a domain, or has last led it and did not give the lease back.
+/// Returns the replica that leads a domain, or that led it last and did not release the Lease.
 pub async fn leader(
     cluster: &Cluster,
     namespace: &str,

@@ -1,5 +1,5 @@
-//! What a pass or a teardown would do, found out by reading only: the same decision, the same
-//! comparison, the same order.
+//! The preview of a reconcile or a teardown, by reading only. It uses the same decision, the same
+//! comparison and the same order.
 
 use std::sync::Arc;
 use weft_plan::Live;
@@ -32,87 +32,87 @@ const IN_FLIGHT: usize = 16;
 /// Stands where a value is drawn at random: what it will be is not known before it is applied.
 pub(crate) const DRAWN: &str = "<drawn at random when applied>";
 
-/// What would happen with a resource.
+/// The effect of a reconcile on a resource and its objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Preview {
     /// Why nothing at all is written for now. The rest says what follows once that is over.
     pub blocked: Option<Blocked>,
-    /// What the pause annotation says, if the resource is paused. The rest says what follows once
-    /// that is over.
+    /// The value of the pause annotation, if the resource is paused. The other fields show the
+    /// effect after the pause.
     pub paused: Option<String>,
     /// Why the resource is refused; then there is nothing else.
     pub refusal: Option<Refusal>,
-    /// What happens to each component's objects, in the order of work.
+    /// The effect on each component's objects, in the order of work.
     pub units: Vec<UnitPreview>,
-    /// What happens to objects that are not wanted any more, in the order of work.
+    /// The effect on objects that are no longer wanted, in the order of work.
     pub removals: Vec<Change>,
-    /// What the user should know.
+    /// Notices for the user.
     pub notices: Vec<Notice>,
-    /// Whether something is drawn at random when it is applied.
+    /// True if applying draws a value at random.
     pub drawn: bool,
 }
 
-/// What happens to a component's objects.
+/// The effect on a component's objects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnitPreview {
-    /// The component's name.
+    /// The name of the component.
     pub name: String,
     /// One entry an object.
     pub changes: Vec<Change>,
 }
 
-/// What happens to one object.
+/// The effect on one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Which object.
+    /// The identity of the object.
     pub object: ObjectKey,
-    /// What happens to it.
+    /// The action on the object.
     pub action: Action,
 }
 
-/// What happens to an object.
+/// The action on an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Nothing: it is as it should be.
     Keep,
-    /// It is made.
+    /// Weft creates the object.
     Create,
-    /// It is changed.
+    /// Weft changes the object.
     Change {
-        /// Field by field.
+        /// The differences, field by field.
         differences: Vec<Difference>,
     },
-    /// It is deleted and made anew: a field changes that cannot be changed in place.
+    /// Weft recreates the object, because a field changes that cannot be changed in place.
     Replace {
-        /// Field by field.
+        /// The differences, field by field.
         differences: Vec<Difference>,
     },
-    /// It becomes Weft's.
+    /// Weft takes over the object.
     TakeOver {
-        /// Field by field.
+        /// The differences, field by field.
         differences: Vec<Difference>,
     },
-    /// It is deleted.
+    /// Weft deletes the object.
     Delete,
     /// It stays, and what Weft had put on it goes.
     Release {
-        /// What goes, and why it stays.
+        /// The parts that go, and the reason why the object stays.
         why: String,
     },
-    /// It is somebody else's and stays so: Weft puts something on it that keeps it.
+    /// The object stays another owner's. Weft writes something on it that keeps it.
     Hold {
-        /// What is put on it.
+        /// The fields that Weft writes.
         why: String,
     },
     /// It is not as it should be, and is left so, since the resource wants drift to be reported
     /// only.
     Drift {
-        /// How it deviates.
+        /// The deviation from the wanted object.
         deviation: Deviation,
     },
     /// It stays as it is.
     Leave {
-        /// Why.
+        /// The reason in a sentence.
         why: String,
     },
     /// It outlives its resource: see [`Domain::outlives`](weft_plan::Domain::outlives).
@@ -120,9 +120,9 @@ pub enum Action {
         /// Why, and how to be rid of it. The same for all of them.
         why: String,
     },
-    /// It is somebody else's: nothing is written, and the component fails.
+    /// The object is another owner's. Weft writes nothing, and the component fails.
     Conflict {
-        /// Whose, and the way out.
+        /// The owner of the object, and the way out.
         why: String,
     },
     /// It has to wait: an object that comes before it is in conflict.
@@ -130,7 +130,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether it writes to the cluster.
+    /// Reports whether the action writes to the cluster.
     pub fn writes(&self) -> bool {
         matches!(
             self,
@@ -155,7 +155,7 @@ impl Preview {
     }
 }
 
-/// What a pass over this resource would do. `namespace` is the operator's.
+/// Returns the effect of a reconcile of this resource. `namespace` is the operator's.
 ///
 /// # Errors
 /// Something that has to be known cannot be read.
@@ -235,7 +235,7 @@ pub async fn apply(
     for (unit, other) in units.iter().zip(&others) {
         let mut changes = changes(objects, &hold, unit, other).await?;
         if waiting.contains_key(&*unit.name) {
-            // What is in the way of its Secret, or missing, holds back all of it.
+            // An obstacle to the certificate's Secret, or a missing one, holds back the whole unit.
             changes
                 .iter_mut()
                 .filter(|change| change.action.writes())
@@ -268,8 +268,8 @@ pub async fn apply(
     Ok(preview)
 }
 
-/// What applying these objects of a component would do, for a domain that is no function of its
-/// resource alone. `other` are the same objects made by other dice.
+/// Returns the effect of applying these objects of a component, for a domain whose objects depend
+/// on more than the resource. `other` are the same objects, made with other random numbers.
 ///
 /// # Errors
 /// Something that has to be known cannot be read.
@@ -281,7 +281,7 @@ pub async fn unit(objects: &Objects, unit: &Unit, other: &Unit) -> Result<UnitPr
     })
 }
 
-/// What the teardown of this resource would do, in its order. `namespace` is the operator's.
+/// Returns the effect of the teardown of this resource in its order. `namespace` is the operator's.
 ///
 /// # Errors
 /// Something that has to be known cannot be read.
@@ -313,7 +313,8 @@ pub async fn teardown(
     Ok(changes)
 }
 
-/// The decision, made twice with other dice: what the two do not agree on is drawn at random.
+/// Decides twice with different random numbers. A field that differs between the two is drawn at
+/// random.
 fn decisions(
     objects: &Objects,
     resource: &Value,
@@ -333,7 +334,8 @@ fn decisions(
     (one.zip(other).map(|(one, other)| [one, other]), refusal)
 }
 
-/// What the domain must know of the cluster, and what of that whoever asks may not look at.
+/// Returns the facts that the domain needs of the cluster, with a notice for each that this user
+/// may not read.
 ///
 /// # Errors
 /// The cluster cannot be asked.
@@ -485,7 +487,8 @@ fn action(object: &ObjectKey, step: Step, other: &Step) -> Action {
     }
 }
 
-/// The differences, with [`DRAWN`] in place of values that other dice would make others.
+/// Returns the differences, with [`DRAWN`] in place of values that other random numbers would
+/// change.
 fn with_drawn(mut differences: Vec<Difference>, other: &Step) -> Vec<Difference> {
     let (Step::Change {
         differences: others,

@@ -13,20 +13,20 @@ use crate::{
     reconcile::stored::{self, StoredError},
 };
 
-/// How often one object is tried again after somebody else wrote in between.
+/// The number of attempts on one object after another client wrote it in between.
 const ATTEMPTS: usize = 4;
 
 /// Something to give back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Which object.
+    /// The identity of the object.
     pub object: ObjectKey,
-    /// Whether it outlives the resource, so that nothing owns it.
+    /// True if the object outlives the resource, so that nothing owns it.
     outlives: bool,
 }
 
-/// What there is to give back, in order: the objects and the record, then the resource, and last
-/// Weft's lease and inventory. Until that is gone, the rest can be found again.
+/// Returns the objects to give back in order: the objects and the record, the resource, then Weft's
+/// Lease and inventory. Until the inventory goes, the others can be found again.
 ///
 /// # Errors
 /// Something that has to be known cannot be read.
@@ -96,7 +96,7 @@ pub async fn labelled_list(objects: &Objects, namespace: &str) -> Result<Vec<Ent
     Ok(list)
 }
 
-/// What nobody but Weft has a use for: the lease, and last the inventory.
+/// Returns objects that only Weft uses: the Lease, and last the inventory.
 fn own(objects: &Objects, namespace: &str) -> [ObjectKey; 2] {
     [
         presence::lease_key(namespace, &*objects.domain),

@@ -27,12 +27,12 @@ const IN_FLIGHT: usize = 16;
 const ATTEMPTS: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Takes the teardown of a resource as far as it goes now; `resource` is `None` if only its notes
-/// are left. Returns what is still there, and nothing once all is gone: objects, notes and Weft's
-/// finalizer. It can be repeated, and goes on where it was.
+/// Carries the teardown of a resource on as far as possible. `resource` is `None` if only its notes
+/// are left. Returns the objects that still exist, which are none once objects, notes and Weft's
+/// finalizer are gone. You can repeat the call.
 ///
 /// # Errors
-/// What is stored cannot be read or deleted, or the finalizer cannot be taken off.
+/// A note cannot be read or deleted, or the finalizer cannot be removed.
 pub async fn tear_down(
     objects: &Objects,
     namespace: &str,
@@ -41,11 +41,11 @@ pub async fn tear_down(
     teardown::end(objects, namespace, resource, &mut Course::default()).await
 }
 
-/// What stays when a resource is deleted, and why; nothing if all of it goes. `resource` is `None`
-/// if only its notes are left.
+/// Returns the objects that stay when a resource is deleted, with the reason, or none if all of
+/// them go. `resource` is `None` if only its notes are left.
 ///
 /// # Errors
-/// What is stored cannot be read.
+/// The notes cannot be read.
 pub async fn staying(
     objects: &Objects,
     namespace: &str,
@@ -60,13 +60,13 @@ pub async fn staying(
     }))
 }
 
-/// What stays of a resource when it is deleted.
+/// The objects that stay when a resource is deleted.
 pub struct Staying {
-    /// The objects.
+    /// The identities of the objects.
     pub objects: Vec<ObjectKey>,
     /// Why, and how to be rid of them.
     pub why: String,
-    /// Whether there is nothing else.
+    /// True if no other objects go.
     pub nothing_goes: bool,
 }
 
@@ -96,8 +96,8 @@ pub async fn inventories(
 /// Something in a namespace, for people: `ConfigMap settings`.
 pub type Content = String;
 
-/// What is in a namespace beside what every namespace has, what is about to go, and what goes with
-/// its owner.
+/// Returns the contents of a namespace, without objects that every namespace has, that are about to
+/// go, or that go with their owner.
 ///
 /// # Errors
 /// Some kind could not be listed: then it is not known whether the namespace is empty.
@@ -109,7 +109,7 @@ pub async fn contents(cluster: &Cluster, namespace: &str) -> Result<Vec<Content>
         .groups()
         .flat_map(|group| group.recommended_resources())
         .filter(|(kind, can)| {
-            // Events tell of what was; Endpoints go with their Service.
+            // Events are about the past. Endpoints go with their Service.
             can.scope == Scope::Namespaced
                 && can.supports_operation(verbs::LIST)
                 && !matches!(kind.kind.as_str(), "Event" | "Endpoints")

@@ -6,9 +6,9 @@
 //! the [`Fence`] until the end of the lease as counted from *before* its renewal was sent.
 //!
 //! A leader renews a third of the duration after it sent the last renewal, and gives each request a
-//! third of the duration. So a leader keeps the lease while the API server takes less than that to
-//! answer, even if a renewal meets a conflict, after which it reads and writes again. What has
-//! taken long is never thrown away half-done: a candidate that reads and then writes needs two
+//! third of the duration. So a leader keeps the Lease while the API server takes less than that to
+//! answer, even if a renewal meets a conflict, after which it reads and writes again. An attempt
+//! that takes long is never thrown away half-done: a candidate that reads and then writes needs two
 //! answers, each of which may come late.
 
 use std::{
@@ -47,21 +47,21 @@ pub struct LeaseConfig {
     pub duration: Duration,
 }
 
-/// What was last seen of the lease, and when by our own clock.
+/// The Lease as last seen, with the time by our own clock.
 struct Observed {
     record: Value,
     since: Instant,
 }
 
-/// What this candidate has seen of the lease so far, to notice that the API server's data has gone
-/// back in time.
+/// The versions of the Lease that this candidate has seen. They show when the API server's data has
+/// gone back in time.
 #[derive(Default)]
 struct History {
     /// The highest resourceVersion.
     version: u64,
     /// The lease as this candidate wrote it last.
     written: Option<Value>,
-    /// Whether the lease was older than before, since the last time somebody asked.
+    /// True if the Lease was older than before, since the last question.
     rewound: bool,
 }
 
@@ -172,8 +172,8 @@ async fn hold(
 ) -> Result<Option<Instant>, Error> {
     // The holder knows what it wrote: it renews without reading.
     match look(config, key, cluster, (&mut *observed, &mut *history), leads).await {
-        // Somebody was quicker; or somebody wrote something else on it, or the answer to our own
-        // last write was lost. A fresh read tells.
+        // Another candidate was quicker, another client wrote something else on the Lease, or the
+        // answer to our own last write was lost. A fresh read shows which.
         Err(e) if e.is_conflict() => {
             *observed = None;
             look(config, key, cluster, (observed, history), false).await

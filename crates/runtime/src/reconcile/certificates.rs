@@ -1,5 +1,5 @@
-//! Certificates of a pass: reads what there is, has `weft-certificates` decide, and puts the result
-//! into the units.
+//! Certificates of a reconcile: reads the existing ones, lets `weft-certificates` decide, and puts
+//! the result into the units.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,10 +13,10 @@ use weft_plan::{
 
 use crate::{api_server::cluster::Error, reconcile::objects::Objects};
 
-/// What became of the certificates of a pass.
+/// The result for the certificates of a reconcile.
 #[derive(Debug, Default)]
 pub(crate) struct Filled {
-    /// What is missing, by unit. Such a unit is not applied: its Secrets would be empty, and its
+    /// Failures by unit. Such a unit is not applied, because its Secrets would be empty and its
     /// webhooks would trust nobody.
     pub failures: HashMap<String, Vec<Failure>>,
     /// When the next one is to be renewed.
@@ -47,10 +47,10 @@ fn keys(certificate: &Certificate) -> impl Iterator<Item = &ObjectKey> {
         .chain(&certificate.trusted_by)
 }
 
-/// Puts keys, certificates and CA bundles into `units`, made anew where it is time.
+/// Puts keys, certificates and CA bundles into `units`, and renews those that are due.
 ///
-/// The order inside a unit is such that nobody is called who is not trusted: the Secrets come
-/// before the webhooks, and what an existing webhook does not trust yet signs nothing.
+/// The order inside a unit lets no client call a server that it does not trust. Secrets come before
+/// webhooks, and an authority that an existing webhook does not trust yet signs nothing.
 pub fn fill(
     objects: &Objects,
     certificates: &[Certificate],
@@ -107,7 +107,7 @@ fn fill_one(
             .flat_map(|unit| &unit.objects)
             .find(|object| object.key() == key);
         match manifest.map(|manifest| objects.step(manifest, Some(found))) {
-            // Somebody else's Secret would never become ours, and each pass would make a new
+            // Another owner's Secret would never become ours, and each reconcile would make a new
             // authority for nothing.
             Some(Step::Foreign { why }) if key.kind == kinds::SECRET => {
                 return Err(failed(FailureClass::Foreign, why));

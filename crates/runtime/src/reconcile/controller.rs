@@ -1,4 +1,5 @@
-//! The loop of one domain: wait for a change, take a pass over each resource, say what came of it.
+//! The controller of one domain: waits for a change, reconciles each resource, and reports the
+//! outcome.
 
 use std::{
     collections::HashMap,
@@ -42,7 +43,7 @@ use crate::{
 
 pub use crate::reconcile::context::Config;
 
-/// How often status may tell of the progress of a teardown.
+/// The shortest time between two reports on the progress of a teardown.
 const TEARDOWN_NEWS: Duration = Duration::from_secs(2);
 
 /// One domain at work.
@@ -51,7 +52,8 @@ pub struct Controller {
     wishes: Wishes,
 }
 
-/// What is remembered between two looks: only when to look again, and what need not be asked again.
+/// The state between two reconciles: when the next is due, and answers that need not be asked for
+/// again.
 #[derive(Default)]
 struct Memories {
     /// Of resources, by name.
@@ -60,17 +62,17 @@ struct Memories {
     leftovers: HashMap<String, Memory>,
 }
 
-/// What is remembered of a resource.
+/// The state of a resource between two reconciles.
 #[derive(Default)]
 struct Memory {
     generation: i64,
-    /// Objects that failed.
+    /// The failed attempts at objects.
     retries: Arc<Retries>,
     /// Anything else that failed.
     pause: Option<Pause>,
     due: Option<Instant>,
     last_news: Option<Instant>,
-    /// What is known of its deletion.
+    /// The findings about its deletion.
     course: Course,
     /// How many objects were left as they should not be.
     drifted: usize,
@@ -125,7 +127,7 @@ impl Controller {
         }
     }
 
-    /// Tells what its resource asks of the process.
+    /// Hands on the settings that its resource asks for to the process.
     #[must_use]
     pub fn with_wishes(self, wishes: Wishes) -> Self {
         Self { wishes, ..self }
@@ -202,7 +204,7 @@ impl Controller {
             .find(|resource| wanted.is_none_or(|wanted| Live::of(resource).name() == wanted))
     }
 
-    /// A pass over every resource that needs one now. Returns when the next is due.
+    /// Reconciles every resource that needs it now. Returns when the next reconcile is due.
     async fn reconcile_all(&self, memories: &mut Memories) -> Option<Instant> {
         let Memories {
             resources: memories,
@@ -219,8 +221,8 @@ impl Controller {
                 || is_deleted
                 || drift::pause(resource).is_some()
             {
-                // What was begun for the old specification must not come after what the new one
-                // asks for, and not into a pause.
+                // An attempt for the old specification must not end after those for the new one,
+                // nor during a pause.
                 memory.retries.quiet().await;
             }
             if memory.generation != generation(resource) {
@@ -246,7 +248,7 @@ impl Controller {
             let left = teardown::leftovers(&self.context, &name, &mut memory.course).await;
             memory.due = memory.retry((!left.is_empty()).then_some(FailureClass::Transient));
         }
-        // As the resource is after our own writes: no event tells of them again.
+        // Read the resource again, because no event follows our own writes.
         let resources = self.context.shared.lock().resources();
         for (gauge, help, value) in self.context.domain.gauges(self.the_one(&resources)) {
             self.context.metrics.set(gauge, help, value);
@@ -278,7 +280,7 @@ impl Controller {
 
     async fn reconcile_one(&self, resource: &Value, memory: &mut Memory) -> Option<Instant> {
         let began = Instant::now();
-        // A defect in one pass must not end the operator: it becomes a condition.
+        // A defect in one reconcile becomes a condition, and does not end the operator.
         let passed = AssertUnwindSafe(self.reconcile_unguarded(resource, memory))
             .catch_unwind()
             .await;
@@ -336,7 +338,7 @@ impl Controller {
                 .failures()
                 .filter(|failure| !self.comes_with_news(failure))
         };
-        // What was due before has not even been tried: it would be due at once, for ever.
+        // An earlier due time was not even tried. It would be due at once, for ever.
         let due = |failure: &Failure| {
             memory
                 .retries
@@ -357,8 +359,8 @@ impl Controller {
         let mut failed = others
             .chain(must_ask.then_some(FailureClass::Transient))
             .max();
-        // A pass may begin to watch something that a workload needs. Until the first answer it is
-        // not known whether that is there, and status waits: the answer rings the bell.
+        // A reconcile may begin to watch an object that a workload needs. Until the first answer it
+        // is unknown whether that exists, and status waits. The answer triggers a reconcile.
         let settled = self.context.shared.lock().is_settled();
         if settled
             && let Some(status) =
@@ -428,7 +430,7 @@ impl Controller {
         memory.retry(failed).into_iter().chain(next_news).min()
     }
 
-    /// Whether a failure ends by news that a watch brings, so that it needs no timer.
+    /// Reports whether a watch shows the end of a failure, so that it needs no timer.
     fn comes_with_news(&self, failure: &Failure) -> bool {
         match failure.class {
             FailureClass::Absent | FailureClass::Invalid | FailureClass::Leaving => true,

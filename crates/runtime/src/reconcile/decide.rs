@@ -5,8 +5,8 @@ use weft_plan::{Decision, Domain, Facts, Input, Refusal};
 
 use crate::reconcile::stored::Stored;
 
-/// What the resource leads to. If it is refused, the last good configuration goes on being kept in
-/// order.
+/// Decides what the resource asks for. If the resource is refused, the last good configuration
+/// stays in force.
 pub(crate) fn decide(
     domain: &dyn Domain,
     resource: &Value,

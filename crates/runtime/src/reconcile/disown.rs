@@ -7,7 +7,7 @@ use weft_plan::{ADOPT_ANNOTATION, OWNER_LABEL, ObjectKey, kinds, report::Failure
 
 use crate::{api_server::cluster::Error, reconcile::objects::Objects};
 
-/// Whether what a deletion of this resource leaves must not have it as an owner.
+/// Reports whether objects that must outlive the resource are owned by it.
 pub fn is_needed(objects: &Objects, resource: &Value) -> bool {
     objects.domain.keeps(Some(resource), None).is_some()
 }
@@ -39,8 +39,8 @@ pub(crate) async fn disown(objects: &Objects, resource: &Value) -> Result<(), Er
                 .is_some_and(|(record, _)| record == key);
             let is_known = kind == kinds::NAMESPACE || is_record || objects.owner.owns(&object);
             if !is_known && objects.domain.made_by_original(&object) {
-                // The owner tells it from objects of others. Without one, the annotation lets Weft
-                // take it over.
+                // The owner reference distinguishes it from objects of others. Without one, the
+                // annotation lets Weft take it over.
                 patch["metadata"]["annotations"] = json!({ADOPT_ANNOTATION: "true"});
             }
             match objects

@@ -26,7 +26,7 @@ pub struct Note {
     pub warning: bool,
     /// A word in CamelCase.
     pub reason: String,
-    /// What happened. The end of what is too long is left out.
+    /// The message. Weft cuts it at the limit of the API.
     pub message: String,
 }
 
@@ -34,11 +34,11 @@ pub struct Note {
 /// remembers.
 const SERIES: Duration = Duration::from_secs(6 * 60);
 
-/// Who tells events; clones are the same one.
+/// Publishes events. Clones share the same state.
 ///
-/// Equal ones that come soon after one another become one with a count. kube's recorder takes all
-/// of a reason for equal and would go on to show the message of the first; so each message has a
-/// recorder of its own.
+/// Equal events that come soon after one another become one with a count. kube's recorder treats
+/// all events of one reason as equal, and would go on to show the message of the first. So each
+/// message has a recorder of its own.
 #[derive(Clone)]
 pub struct EventRecorder {
     client: Client,
@@ -135,8 +135,8 @@ pub(crate) fn publish(recorder: &EventRecorder, kind: Kind, resource: &Value, st
     recorder.publish(kind, name, notes);
 }
 
-/// What changed between two statuses that is worth an event. A condition that stays the same says
-/// nothing again, however often its message is refined.
+/// Returns the changes between two statuses that are worth an event. A condition that keeps its
+/// status leads to no event, however often its message changes.
 fn notes(before: &Value, after: &Value) -> Vec<Note> {
     let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
     let turned = |name: &str| {

@@ -1,4 +1,4 @@
-//! Carries out what `weft-plan` decides for single objects: apply, take over, make anew, delete.
+//! Carries out the decisions of `weft-plan` for single objects: apply, take over, recreate, delete.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -27,14 +27,14 @@ use crate::{
 
 /// Requests in flight at once, for all units together.
 const IN_FLIGHT: usize = 16;
-/// How often one object is tried again at once after somebody else wrote in between.
+/// The number of immediate attempts on one object after another client wrote it in between.
 const ATTEMPTS: usize = 4;
 
-/// How long a pass waits for one object.
+/// The time that a reconcile waits for one object.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What is applied at once inside a unit; each waits for the one before. Definitions, permissions
-/// and configuration do not need each other, and all that is bound or started needs them.
+/// The stages that are applied at once inside a unit. Each waits for the one before. Definitions,
+/// permissions and configuration do not need each other, and the later stages need all of them.
 const STEPS: [&[Stage]; 5] = [
     &[Stage::Namespace],
     &[Stage::Definition, Stage::Access, Stage::Config],
@@ -43,26 +43,26 @@ const STEPS: [&[Stage]; 5] = [
     &[Stage::Webhook],
 ];
 
-/// What became of one object.
+/// The result for one object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// It was as it should be, or is now.
     Done,
-    /// It is somebody else's and stays as it is.
+    /// The object is another owner's and stays as it is.
     Left(Left),
     /// It is not as it should be, and its resource wants it to stay so. With the object, if it is
     /// there without our label.
     Held(Deviation, Option<Arc<Value>>),
 }
 
-/// What became of the objects of a unit.
+/// The result for the objects of a unit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Applied {
-    /// What failed.
+    /// The failures, one for each object.
     pub failures: Vec<Failure>,
-    /// What is left to others.
+    /// Objects that are left to their owners.
     pub left: Vec<Left>,
-    /// What is not as it should be and stays so.
+    /// Objects that drifted and stay so.
     pub drift: Vec<Drift>,
     /// Objects among these that have lost our label, so that no watch shows them.
     pub unlabelled: HashMap<ObjectKey, Arc<Value>>,
@@ -70,12 +70,12 @@ pub struct Applied {
     pub digests: BTreeMap<ObjectKey, String>,
 }
 
-/// An object that is left to somebody else.
+/// An object that is left to its owner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Left {
-    /// Which one.
+    /// The identity of the object.
     pub object: ObjectKey,
-    /// Whose it is, for people.
+    /// The owner of the object, for people.
     pub why: String,
 }
 
@@ -83,9 +83,9 @@ pub struct Left {
 #[derive(Clone)]
 pub struct Objects {
     pub(crate) cluster: Cluster,
-    /// What is known already; without it every look is a request.
+    /// The store. Without it, every look is a request.
     pub(crate) shared: Option<Shared>,
-    /// What is known of definitions, where that is known elsewhere.
+    /// The store with the definitions, where that is another one.
     definitions: Option<Shared>,
     pub(crate) domain: Arc<dyn Domain>,
     pub(crate) owner: Owner,
@@ -141,7 +141,7 @@ impl Objects {
         Self { hold, ..self }
     }
 
-    /// Whether an object that was there before is not made anew, see [`Hold::expects`].
+    /// Reports whether Weft must not recreate an object that existed before, see [`Hold::expects`].
     pub(crate) fn expects(&self, object: &ObjectKey) -> bool {
         self.hold.expects(object)
     }
@@ -159,7 +159,7 @@ impl Objects {
         Ok(self.cluster.get(key).await?.map(Arc::new))
     }
 
-    /// What must happen to an object that looks like this.
+    /// Returns the step for an object in this state.
     pub fn step(&self, manifest: &Manifest, live: Option<&Value>) -> Step {
         step(
             manifest,
@@ -268,7 +268,7 @@ impl Objects {
                 retries.is_free(key);
                 Known::Nothing
             }
-            // Metadata are enough to tell whose it is: no request is needed until they change.
+            // The metadata show the owner. No request is needed until they change.
             (None, ByName::There(theirs)) => match self.step(manifest, Some(&theirs)) {
                 Step::Foreign { why } => {
                     let failure = failed(FailureClass::Foreign, why);
@@ -298,7 +298,7 @@ impl Objects {
         outcome
     }
 
-    /// What is to be done to an object, with what decides whether the API server takes it.
+    /// Returns the attempt for an object, with everything that the API server's answer depends on.
     fn trial(&self, manifest: &Manifest, step: Step, live: Option<&Value>) -> Attempt {
         let kind = manifest.key().kind;
         let definitions = self
@@ -322,8 +322,7 @@ impl Objects {
         }
     }
 
-    /// Whether an object that is wanted is being deleted all the same, and a watch will tell of its
-    /// end.
+    /// Reports whether a wanted object is being deleted, so that a watch will show its end.
     fn is_leaving(&self, key: &ObjectKey, step: &Step, known: Option<&Value>) -> bool {
         let is_ours =
             matches!(step, Step::Keep | Step::Change { .. }) && known.is_some_and(is_being_deleted);
@@ -334,8 +333,8 @@ impl Objects {
                 .is_some_and(|shared| shared.lock().going(key).is_some())
     }
 
-    /// What is left of such an object. The first time it gets a moment: what is over at once is not
-    /// worth a word in status.
+    /// Returns the rest of such an object. The first call waits for a moment, because a deletion
+    /// that ends at once is not worth a word in status.
     async fn remainder(&self, key: &ObjectKey, retries: &Retries) -> Option<Arc<Value>> {
         if !retries.has_failed(key) {
             tokio::time::sleep(BRIEFLY).await;
@@ -345,8 +344,8 @@ impl Objects {
             .and_then(|shared| shared.lock().owned(key))
     }
 
-    /// An object that is not among ours: it is gone, or has lost our label. Where a watch by its
-    /// name tells that it is gone, no request is needed.
+    /// Looks for an object that is not among ours: it is gone, or has lost our label. Where a watch
+    /// by its name shows that it is gone, no request is needed.
     async fn look_for(&self, key: &ObjectKey) -> Result<Option<Arc<Value>>, Failure> {
         if self
             .shared
@@ -390,7 +389,7 @@ impl Objects {
             (Arc::clone(retries), self.shared.clone(), attempt.clone());
         let failure = slow(key);
         tokio::spawn(async move {
-            // Should it have panicked, the next one does too, and is told.
+            // If the task panicked, the next one does so as well, and status reports it.
             if let Ok(outcome) = task.await {
                 note(&retries, &attempt, &outcome);
             }
@@ -420,11 +419,11 @@ impl Objects {
         let mut live = match known {
             Known::Nothing => None,
             Known::Live(live) if !is_being_deleted(&live) => Some(live),
-            // It may be gone by now, and of somebody else's no more is known than that it is there.
+            // The object may be gone by now. Of another owner's object only its existence is known.
             Known::Live(_) | Known::There => look().await?,
         };
         let mut last = None;
-        // What fails again is told at once, and tried with growing pauses.
+        // Status reports a second failure at once, and further attempts come after growing pauses.
         let mut again = self
             .retries
             .as_ref()
@@ -434,7 +433,7 @@ impl Objects {
                 Step::Keep | Step::Change { .. }
                     if live.as_deref().is_some_and(is_being_deleted) =>
                 {
-                    // Our watch is late, then: from here on it tells.
+                    // Our watch is late then. From now on it shows the object.
                     live.iter()
                         .filter(|live| self.has_label(live))
                         .for_each(|live| self.remember(live));
@@ -472,8 +471,8 @@ impl Objects {
                     else {
                         return Err(failed(self.class_of(key, &e), e.to_string()));
                     };
-                    // Once: what passes at once is not worth a word in status. Whether it was done
-                    // all the same, a look tells.
+                    // Once only, because a failure that ends at once is not worth a word in status.
+                    // A look shows whether the request was carried out all the same.
                     again = true;
                     tokio::time::sleep(pause).await;
                     last = Some(e);
@@ -488,9 +487,9 @@ impl Objects {
         ))
     }
 
-    /// What the API server's refusal of an object calls for. Whether it takes a Service also
-    /// depends on which addresses and ports others have, and whether it takes a definition on the
-    /// versions that objects are stored in.
+    /// Returns the class of the API server's refusal of an object. Whether it accepts a Service
+    /// also depends on the addresses and ports of others, and whether it accepts a definition also
+    /// on the stored versions of objects.
     fn class_of(&self, key: &ObjectKey, error: &Error) -> FailureClass {
         let depends_on_others =
             matches!(key.kind, kinds::SERVICE | kinds::CUSTOM_RESOURCE_DEFINITION);
@@ -605,8 +604,8 @@ impl Objects {
             .is_some_and(|shared| !shared.lock().facts().serves(kind))
     }
 
-    /// Whether an object goes when it is no longer wanted: it is ours, or the original's and of no
-    /// use any more, and of a kind that is not kept for ever.
+    /// Reports whether Weft removes an object that is no longer wanted. It must be ours, or the
+    /// original's without further use, and of a kind that Weft may delete.
     pub(crate) fn may_remove(&self, key: &ObjectKey, live: &Value) -> bool {
         let obsolete = || {
             self.domain.left_by_original(live)
@@ -619,7 +618,7 @@ impl Objects {
         !is_kept_for_ever(key.kind) && (self.owner.owns(live) || obsolete())
     }
 
-    /// Whether it carries the label of our owner.
+    /// Reports whether it carries the label of our owner.
     pub(crate) fn has_label(&self, live: &Value) -> bool {
         live["metadata"]["labels"][weft_plan::OWNER_LABEL] == self.owner.label()
     }
@@ -688,13 +687,13 @@ fn being_deleted(live: &Value) -> String {
     )
 }
 
-/// What is known of an object before an attempt.
+/// The state of an object before an attempt.
 enum Known {
-    /// Nothing: it is not there, or is somebody else's.
+    /// The object does not exist, or is another owner's.
     Nothing,
-    /// It is there without our label. A watch by its name tells no more than that.
+    /// The object exists without our label. A watch by its name shows no more.
     There,
-    /// All of it.
+    /// The whole object.
     Live(Arc<Value>),
 }
 

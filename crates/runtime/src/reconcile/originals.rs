@@ -6,15 +6,15 @@ use weft_plan::{Domain, Kind, Live, is_at_rest, kinds, report::Blocked};
 
 use crate::store::watch::Shared;
 
-/// Whether the operator that Weft replaces runs, or may run, by what the watches of the domain say:
-/// then nothing is written in it.
+/// Reports whether the operator that Weft replaces runs, or may run, by what the watches of the
+/// domain say: then nothing is written in it.
 pub fn held_by_another(domain: &dyn Domain, shared: &Shared) -> Option<Blocked> {
     let operators = shared.lock().operators();
     blocked(domain, operators.iter().map(|operator| &**operator)).or_else(|| unseen(shared))
 }
 
-/// Whether the operator that Weft replaces runs, or what it has left is in the way, among these
-/// objects. One that is scaled to zero is not.
+/// Reports whether the operator that Weft replaces runs, or what it has left is in the way, among
+/// these objects. One that is scaled to zero is not.
 pub(crate) fn blocked<'a>(
     domain: &dyn Domain,
     operators: impl Iterator<Item = &'a Value>,
@@ -58,7 +58,7 @@ pub(crate) fn in_the_way(theirs: &Value) -> Blocked {
     let (kind, namespace, name) = (theirs.kind(), theirs.namespace(), theirs.name());
     let lower = kind.to_lowercase();
     if namespace.is_empty() {
-        // What it has left: asked by the API server, it refuses what nobody answers for.
+        // A leftover of admission refuses requests that nobody answers for.
         let message = format!(
             "{kind} {name} is of another operator for the same resource, so Weft writes nothing. Remove it, and Weft goes on by itself: kubectl delete {lower} {name}"
         );
@@ -82,7 +82,7 @@ pub(crate) fn in_the_way(theirs: &Value) -> Blocked {
     }
 }
 
-/// Whether we may not even look if that operator is there.
+/// Reports whether we may not even look if that operator is there.
 fn unseen(shared: &Shared) -> Option<Blocked> {
     let cache = shared.lock();
     let why = cache.blind_to_operators()?;

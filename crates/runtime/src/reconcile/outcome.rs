@@ -1,5 +1,4 @@
-//! What a pass found out: put together from what became of the objects, and from how the workloads
-//! roll out.
+//! The outcome of a reconcile, from the results for the objects and the rollout of the workloads.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -23,9 +22,9 @@ use crate::{
     store::cache::Source,
 };
 
-/// What a pass found out, and when the next one is due even if nothing happens.
+/// The outcome of a reconcile, and the time of the next one if nothing changes before.
 pub struct Outcome {
-    /// What is to be said in status.
+    /// The report for status.
     pub report: Report,
     /// The units as they were applied.
     pub units: Vec<Unit>,
@@ -36,7 +35,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What was reported before anything could be applied.
+    /// Returns the outcome of a reconcile that applied nothing.
     pub(crate) fn early(report: Report, units: Vec<Unit>) -> Self {
         Self {
             report,
@@ -46,12 +45,13 @@ impl Outcome {
         }
     }
 
-    /// What could not be applied.
+    /// Returns the failures of all units.
     pub fn failures(&self) -> impl Iterator<Item = &Failure> {
         self.report.units.iter().flat_map(|unit| &unit.failures)
     }
 
-    /// Whether nothing was done because our own notes are newer than we knew. By now we do.
+    /// Reports whether the reconcile did nothing because our own notes were newer than the store.
+    /// By now the store has them.
     pub fn is_outdated(&self, context: &Context) -> bool {
         let is_note = |key: &ObjectKey| {
             key.kind == kinds::CONFIG_MAP
@@ -63,7 +63,7 @@ impl Outcome {
                 .all(|failure| failure.class == FailureClass::Conflict && is_note(&failure.object))
     }
 
-    /// Whether something that is to be deleted could not be.
+    /// Reports whether a deletion is held up.
     pub(crate) fn is_held_up(&self) -> bool {
         self.report
             .removals
@@ -72,8 +72,8 @@ impl Outcome {
     }
 }
 
-/// What is to be said after all objects have been looked at, and what is to be watched from then
-/// on. `next` is when a certificate is due.
+/// Makes the report after all objects were looked at, and sets the watches of single objects.
+/// `next` is the time when a certificate is due.
 pub fn reported(
     context: &Context,
     objects: &Objects,
@@ -91,7 +91,7 @@ pub fn reported(
         .iter()
         .flat_map(|unit| &unit.drift)
         .map(|drift| &drift.object);
-    // No watch by our label tells of what has lost it.
+    // No watch by our label shows an object that has lost it.
     let unlabelled: HashSet<_> = held
         .filter(|key| context.shared.lock().owned(key).is_none())
         .cloned()
@@ -140,8 +140,8 @@ pub fn reported(
     }
 }
 
-/// What of a unit cannot be watched: it is applied by reading each object, but nobody would notice
-/// a change.
+/// Returns the objects of a unit that cannot be watched. They are applied by reading each object,
+/// but nobody would notice a change.
 fn unseen(context: &Context, unit: &Unit) -> Vec<Failure> {
     let cache = context.shared.lock();
     let failure = |object: &ObjectKey, why: &str| Failure {
@@ -173,7 +173,7 @@ fn unseen(context: &Context, unit: &Unit) -> Vec<Failure> {
     failures
 }
 
-/// What rolls out: pods, or what another domain of Weft makes of a resource.
+/// Reports whether the object rolls out pods, or another domain of Weft makes workloads of it.
 fn is_workload(key: &ObjectKey) -> bool {
     matches!(
         key.kind,
@@ -219,16 +219,16 @@ fn workloads(
         .collect()
 }
 
-/// Whether everything that was applied is there *now*, by asking: what a watch has not told yet
-/// counts too. What turns out to be gone is taken out of the cache, so that the next pass puts it
-/// back.
+/// Reports whether everything that was applied is there *now*, by asking: what a watch has not told
+/// yet counts too. What turns out to be gone is taken out of the cache, so that the next pass puts
+/// it back.
 pub async fn confirm(
     context: &Context,
     objects: &Objects,
     outcome: &Outcome,
 ) -> Result<bool, crate::api_server::cluster::Error> {
     let mut groups: BTreeMap<(weft_plan::Kind, Option<String>), Vec<ObjectKey>> = BTreeMap::new();
-    // What could not be applied, or waits, is told of already.
+    // The report has failed and waiting objects already.
     let has_failed = |name: &str| {
         outcome
             .report
@@ -282,7 +282,7 @@ pub async fn confirm(
                 .get(key)
                 .and_then(Value::as_str)
                 .is_some_and(|found| known.is_none() || found == uid);
-            // A watch may have told of a new object of that name since the list was taken.
+            // A watch may have shown a new object of that name since the list was taken.
             let is_newer = known
                 .as_ref()
                 .is_some_and(|known| cluster::version(known) > version);
@@ -293,7 +293,7 @@ pub async fn confirm(
             }
         }
     }
-    // What is being deleted is as good as gone. The next pass sees that too, and says so.
+    // An object that is being deleted counts as gone. The next reconcile sees that and reports it.
     for key in &going {
         if let Some(live) = context.cluster.get(key).await? {
             objects.remember(&live);

@@ -31,7 +31,7 @@ pub(crate) async fn remove(objects: &Objects, surplus: &[ObjectKey]) -> Vec<Remo
     left
 }
 
-/// What keeps an object that is being deleted.
+/// Returns the reason why an object that is being deleted still exists.
 fn held_by(object: &Value) -> Option<String> {
     object["metadata"]["finalizers"]
         .as_array()

@@ -206,8 +206,8 @@ impl Reach {
                 .filter(|_| kind.namespaced)
                 .map(str::to_owned)
         };
-        // Where the namespaces follow from the resource, they are watched when they are known.
-        // Whether a kind is served that a cluster may lack, only its watch tells.
+        // Where the namespaces follow from the resource, they are watched when they are known. Only
+        // the watch of a kind that a cluster may lack shows whether it is served.
         let is_always_there =
             |kind: &Kind| domain.namespace().is_some() || !kind.namespaced || kind.is_optional();
         let mut places: HashSet<(Kind, Option<String>)> = domain
@@ -259,8 +259,8 @@ impl Reach {
                     .map(|kind| watch(Source::Admission(kind), kind, None, "", String::new())),
             );
         }
-        // What the original has left bears no label of ours, and that it is gone must be noticed
-        // all the same.
+        // Objects of the original have no label of ours, and Weft must notice all the same that
+        // they are gone.
         if domain.is_forced_without_record()
             && let Some((record, _)) = domain.resource_name().and_then(|name| domain.record(name))
         {

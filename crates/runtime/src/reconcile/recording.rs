@@ -1,4 +1,4 @@
-//! What a reconcile writes down at its end: the record for the original, and the inventory.
+//! The notes at the end of a reconcile: the record for the original, and the inventory.
 
 use weft_plan::{
     Decision, Domain, Inventory, Manifest, Notice, ObjectKey,
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// What to do about the record of what is applied.
+/// The treatment of the record of the applied configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recording {
     /// It is written; its absence says nothing.
@@ -37,15 +37,15 @@ impl Recording {
         let unchanged = stored.inventory.decided.as_ref() == Some(&decision.decided);
         match domain.is_forced_without_record() {
             false => Self::Plain,
-            // It was there when this pass began, else the change would not be refused. By now
-            // somebody may have deleted it.
+            // The record existed when this reconcile began, else the change would not be refused.
+            // By now a user may have deleted it.
             true if refused => Self::Left,
             true if stored.record.is_none() && stored.inventory.recorded && unchanged => Self::Left,
             true => Self::Noted,
         }
     }
 
-    /// What somebody may not be aware of.
+    /// Returns a notice about a deleted record.
     pub(super) fn notice(self, stored: &Stored, record: Option<&Manifest>) -> Option<Notice> {
         let record = record.filter(|_| self == Self::Left && stored.record.is_none())?;
         let message = "somebody has deleted it: the next change is carried out whatever it does, and it is made anew then".to_owned();
@@ -55,7 +55,7 @@ impl Recording {
         })
     }
 
-    /// Whether the record is known to have been written for what is wanted now.
+    /// Reports whether the record is known to hold the wanted configuration.
     pub(super) fn is_done(self, before: &Inventory, unchanged: bool) -> bool {
         match self {
             Self::Plain => false,

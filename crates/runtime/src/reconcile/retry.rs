@@ -15,13 +15,14 @@ use weft_plan::{
 
 use crate::backoff::Backoff;
 
-/// How long an API server may go by an older definition of a kind than the one that it tells of.
+/// The time for which an API server may use an older definition of a kind than the one that it
+/// shows.
 pub const SETTLING: Duration = Duration::from_secs(60);
 
-/// The first and the longest pause after a failure of this class. What waits for people is tried
-/// again too, since what they change (a role, an admission policy) cannot be watched: soon at
-/// first, as they try things out. Where a watch tells of every change that may help, there is no
-/// pause to wait for, see [`Retries::failed`].
+/// Returns the first and the longest pause after a failure of this class. Failures that wait for
+/// people are tried again too, since their changes (a role, an admission policy) cannot be watched.
+/// The first attempts come soon, because people try things out. Where a watch shows every change
+/// that may help, there is no pause, see [`Retries::failed`].
 fn bounds(class: FailureClass) -> (Duration, Duration) {
     let (first, longest) = match class {
         FailureClass::Conflict => (50, 5_000),
@@ -84,9 +85,9 @@ impl Pause {
 /// Something to do, and what else decides whether the API server takes it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Attempt {
-    /// What to apply.
+    /// The manifest to apply.
     pub manifest: Manifest,
-    /// What is to happen to the object.
+    /// The step for the object.
     pub step: Step,
     /// The generation of the definition of its kind, if the cluster may lack that.
     pub definition: Option<i64>,
@@ -96,8 +97,8 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// Whether this is the same as before, as far as it depends on Weft: whoever tries it again
-    /// needs a reason.
+    /// Reports whether this attempt is the same as before, as far as it depends on Weft. Another
+    /// attempt needs a reason then.
     fn is_like(&self, before: &Self) -> bool {
         self.step == before.step && self.manifest == before.manifest
     }
@@ -160,8 +161,8 @@ impl Retries {
         });
     }
 
-    /// Notes a failure that somebody else's object leads to, and that a watch of that object tells
-    /// when to try again.
+    /// Notes a failure because of another owner's object. A watch of that object shows when to try
+    /// again.
     pub(crate) fn waits(&self, attempt: &Attempt, failure: &Failure) {
         self.put(Failed {
             attempt: attempt.clone(),
@@ -171,7 +172,7 @@ impl Retries {
         });
     }
 
-    /// Notes that somebody else's object, which was in the way, is so no longer.
+    /// Notes that another owner's object is no longer in the way.
     pub(crate) fn is_free(&self, object: &ObjectKey) {
         let mut objects = self.lock();
         if objects
@@ -182,7 +183,7 @@ impl Retries {
         }
     }
 
-    /// Notes that nothing tells of somebody else's object: what waits for news of it gets none.
+    /// Notes that no watch shows another owner's object, so that no event ends the wait.
     pub(crate) fn is_unwatched(&self, object: &ObjectKey) {
         let mut objects = self.lock();
         if objects.get(object).is_some_and(|failed| {
@@ -197,7 +198,7 @@ impl Retries {
         self.lock().remove(object);
     }
 
-    /// Whether the last attempt at this object has failed.
+    /// Reports whether the last attempt at this object has failed.
     pub fn has_failed(&self, object: &ObjectKey) -> bool {
         self.lock().contains_key(object)
     }
@@ -228,7 +229,7 @@ impl Retries {
         });
     }
 
-    /// Whether an attempt at this object goes on.
+    /// Reports whether an attempt at this object goes on.
     pub fn is_under_way(&self, object: &ObjectKey) -> bool {
         self.under_way.borrow().contains(object)
     }

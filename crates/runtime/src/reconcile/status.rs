@@ -25,14 +25,14 @@ pub(crate) fn changed(
         status
     } else {
         let mut status = context.domain.status(previous, conditions, report, units);
-        // What pods and nodes say is in more of it than the conditions.
+        // Texts of pods and nodes are in other fields than the conditions as well.
         escape::strings(&mut status);
         status
     };
     (status != *previous).then_some(status)
 }
 
-/// Whether a status claims that all is well.
+/// Reports whether a status claims that all is well.
 pub(crate) fn claims_available(status: &Value) -> bool {
     weft_plan::condition(status, "Available").is_some_and(|condition| condition["status"] == "True")
 }

@@ -1,5 +1,5 @@
-//! What Weft keeps in the operator's namespace about a resource: its inventory, and the record of
-//! the original operator.
+//! Weft's notes about a resource in the operator's namespace: its inventory, and the record of the
+//! original operator.
 
 use std::sync::Arc;
 use weft_plan::Live;
@@ -11,10 +11,10 @@ use weft_plan::{
 
 use crate::{api_server::cluster::Error, reconcile::objects::Objects};
 
-/// What is stored about a resource.
+/// The notes about a resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stored {
-    /// What Weft has in the cluster for it.
+    /// The objects that Weft has in the cluster for the resource.
     pub inventory: Inventory,
     /// The last applied configuration in the original's form.
     pub record: Option<String>,
@@ -26,7 +26,7 @@ pub enum StoredError {
     /// It could not be read.
     #[error(transparent)]
     Request(#[from] Error),
-    /// It is damaged.
+    /// The inventory is damaged.
     #[error(
         "ConfigMap {name} is damaged: {why}. Restore it, or delete it: objects of components that are no longer wanted then have to be deleted by hand"
     )]
@@ -60,8 +60,8 @@ pub async fn read(objects: &Objects, namespace: &str) -> Result<Stored, StoredEr
             name: format!("{namespace}/{}", key.name),
             why,
         })?,
-        // Nothing is Weft's yet. What another operator has left and nobody needs is to go with the
-        // first pass.
+        // Nothing is Weft's yet. The first reconcile removes leftovers of another operator that
+        // nobody needs.
         None => Inventory {
             objects: objects.domain.obsolete().into_iter().collect(),
             ..Inventory::default()
@@ -172,8 +172,8 @@ async fn write(
     if matches!(&written, Err(error) if error.is_conflict()) {
         let newest = cluster.get(key).await?;
         match (&newest, &known) {
-            // No watch tells of it: the original's record, or a label was taken off. `read` has
-            // looked at it.
+            // No watch shows it: it is the original's record, or a user removed the label. `read`
+            // has looked at it.
             (Some(newest), None) if !objects.has_label(newest) => {
                 body["metadata"]["resourceVersion"] = newest["metadata"]["resourceVersion"].clone();
                 written = cluster.apply(key, &body, manager).await;

@@ -23,12 +23,12 @@ use crate::{
     reconcile::stored::{self, StoredError},
 };
 
-/// What is known of a deletion from one look to the next, so that nothing is asked twice.
+/// The findings about a deletion from one look to the next, so that nothing is asked twice.
 #[derive(Debug, Default)]
 pub struct Course {
     /// The resource that goes, by its uid.
     uid: Option<String>,
-    /// Whether its objects stay, once that is decided.
+    /// True if its objects stay, once that is decided.
     is_orphaned: Option<bool>,
     /// Objects that are gone.
     gone: BTreeSet<ObjectKey>,
@@ -104,12 +104,12 @@ pub(crate) async fn step(
     }
 }
 
-/// What goes when a resource is deleted, and what stays.
+/// The objects that go when a resource is deleted, and those that stay.
 pub(crate) struct Parting {
-    /// What is removed.
+    /// The objects to remove.
     pub goes: Inventory,
-    /// What stays, why, and how to be rid of it: units that outlive the resource (see
-    /// [`Domain::outlives`]).
+    /// The units that outlive the resource (see [`Domain::outlives`]), with the reason and the way
+    /// to remove them.
     pub stays: Option<(Inventory, String)>,
 }
 
@@ -140,13 +140,12 @@ impl Parting {
     }
 }
 
-/// Takes the end of a resource as far as it goes now; `resource` is `None` if only its notes are
-/// left. Returns what is still there of what is to go, and nothing once it is done: objects, notes
-/// and Weft's finalizer. It can be repeated, and goes on where it was; `course` is what it has
-/// found out before.
+/// Carries the end of a resource on as far as possible. `resource` is `None` if only its notes are
+/// left. Returns the objects to remove that still exist, which are none once objects, notes and
+/// Weft's finalizer are gone. The call can be repeated. `course` holds earlier findings.
 ///
 /// # Errors
-/// What is stored or there cannot be read or written, or the finalizer cannot be taken off.
+/// A note or an object cannot be read or written, or the finalizer cannot be removed.
 pub(crate) async fn end(
     objects: &Objects,
     namespace: &str,
@@ -201,9 +200,9 @@ pub(crate) async fn end(
     Ok(Vec::new())
 }
 
-/// Removes what is left of a resource that is gone without its finalizer: somebody took it off by
-/// hand, or the definition of the resource was deleted. Returns what no watch tells the end of:
-/// that has to be tried again.
+/// Removes the rest of a resource that is gone without its finalizer: a user removed it by hand, or
+/// the definition of the resource was deleted. Returns objects whose end no watch shows, which must
+/// be tried again.
 pub(crate) async fn leftovers(context: &Context, name: &str, course: &mut Course) -> Vec<Removal> {
     let owner = Owner {
         kind: context.domain.resource(),
@@ -224,7 +223,7 @@ pub(crate) async fn leftovers(context: &Context, name: &str, course: &mut Course
     )
     .is_some()
     {
-        // A watch tells when it goes.
+        // A watch shows when it goes.
         return Vec::new();
     }
     let blocker = match stored::read(&objects, namespace).await {
@@ -255,14 +254,14 @@ pub(crate) async fn leftovers(context: &Context, name: &str, course: &mut Course
     left
 }
 
-/// Whether whoever deletes the resource wants its objects to stay
+/// Reports whether the user who deletes the resource wants its objects to stay
 /// (`kubectl delete --cascade=orphan`).
 ///
-/// The garbage collector then takes the owner reference off every object, and after that its
-/// finalizer `orphan` off the resource. That may be over before we look, so the objects tell: by
-/// asking, since the cache may be older. Single ones may lack the reference, or have it still, for
-/// other reasons: most of them decide. They are asked once: what somebody else's finalizer holds
-/// would be asked for ever.
+/// The garbage collector then removes the owner reference from every object, and after that its
+/// finalizer `orphan` from the resource. This may be over before we look, so the objects decide.
+/// Weft asks the API server, since the store may be older. Single objects may lack the reference,
+/// or still have it, for other reasons, so the majority counts. Weft asks once, because it would
+/// ask for ever about an object that another finalizer holds.
 async fn is_orphaned(
     objects: &Objects,
     inventory: &Inventory,

@@ -1,4 +1,4 @@
-//! Who may read the metrics: the API server knows.
+//! Authentication and authorization of clients that read the metrics, by the API server.
 
 use std::{
     net::IpAddr,
@@ -46,7 +46,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// To this path.
+    /// Returns a check of access to this path.
     pub fn new(cluster: Cluster, path: &'static str) -> Self {
         Self {
             cluster,
@@ -56,7 +56,7 @@ impl Access {
         }
     }
 
-    /// What whoever has this token and asks from this address may do.
+    /// Returns the rights of a client with this token and this address.
     ///
     /// # Errors
     /// See [`Unanswered`].

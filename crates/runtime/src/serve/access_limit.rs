@@ -1,5 +1,5 @@
-//! What is remembered of those who ask for metrics, and how often the API server is asked about
-//! tokens that nobody knows.
+//! Verdicts on clients that ask for metrics, and limits on requests to the API server about unknown
+//! tokens.
 //!
 //! Pure: the time is an argument.
 
@@ -44,7 +44,7 @@ const ALL: Rate = Rate {
     per_second: 10.0,
 };
 
-/// What the memory says of a token.
+/// The verdict on a token, if there is one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// The last verdict still counts.
@@ -67,7 +67,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// What is known of this token.
+    /// Returns the verdict on this token.
     pub(crate) fn look(&self, key: &Key, now: Instant) -> Look {
         match (self.allowed.get(key), self.refused.get(key)) {
             (Some(until), _) if now < *until => Look::Known(Verdict::Allowed),
@@ -77,8 +77,8 @@ impl Memory {
         }
     }
 
-    /// Whether the API server may be asked about an unknown token from this address; else, after
-    /// which time it may.
+    /// Reports whether the API server may be asked about an unknown token from this address; else,
+    /// after which time it may.
     pub(crate) fn admit(&mut self, from: IpAddr, now: Instant) -> Result<(), Duration> {
         // An address whose bucket is full again is like one that never came. So only as many are
         // kept as have asked in the last few seconds.
@@ -100,7 +100,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Remembers a verdict.
+    /// Remembers a verdict on a token.
     pub(crate) fn learn(&mut self, key: Key, verdict: &Verdict, now: Instant) {
         self.allowed.remove(&key);
         self.refused.remove(&key);

@@ -37,10 +37,10 @@ use tokio_util::sync::CancellationToken;
 /// descriptors left.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What connections may cost.
+/// The limits on connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Connections at once.
+    /// The number of connections at once.
     pub(crate) connections: usize,
     /// From accept to the end of the request's head, a TLS handshake included.
     pub(crate) head: Duration,
@@ -50,9 +50,9 @@ pub(crate) struct Limits {
     pub(crate) head_size: usize,
 }
 
-/// What is served on a port.
+/// The service on a port.
 pub(crate) trait Endpoint: Send + Sync + 'static {
-    /// What requests are read from.
+    /// The stream that requests are read from.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send;
 
     /// Makes a connection ready for requests, for example by a TLS handshake.
@@ -212,7 +212,7 @@ impl Drop for Place {
     }
 }
 
-/// A plain text.
+/// Returns a response with plain text.
 pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Response<Full<Bytes>> {
     with(
         Response::builder()
@@ -302,8 +302,8 @@ mod tests {
         }
     }
 
-    /// What comes until the server closes the connection. A connection that is cut off while
-    /// something of ours is unread is reset.
+    /// Reads until the server closes the connection. A connection that is cut off while something
+    /// of ours is unread is reset.
     async fn rest(stream: &mut TcpStream) -> String {
         let mut all = Vec::new();
         let _ = stream.read_to_end(&mut all).await;
@@ -339,7 +339,7 @@ mod tests {
         let server = Server::start(LIMITS).await;
         let mut working = server.connect().await;
         working.write_all(HELD).await.unwrap();
-        // The answer to a later request tells that the earlier one has been read.
+        // The answer to a later request shows that the server has read the earlier one.
         assert!(server.ask(REQUEST).await.starts_with("HTTP/1.1 200 "));
         let mut idle = Vec::new();
         for _ in 0..2 * LIMITS.connections {

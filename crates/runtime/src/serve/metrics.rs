@@ -24,7 +24,7 @@ use crate::{
     serve::tls::{self, Identity},
 };
 
-/// The one path.
+/// The path of the metrics.
 const PATH: &str = "/metrics";
 /// The answer may wait for two answers of the API server. A token may be several kilobytes.
 const LIMITS: Limits = Limits {
@@ -57,7 +57,7 @@ impl MetricsServer {
         }
     }
 
-    /// Serves until `stop`.
+    /// Serves the metrics until `stop`.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) {
         connections::serve(listener, "metrics", self, LIMITS, stop).await;
     }

@@ -24,7 +24,7 @@ const LIMITS: Limits = Limits {
     head_size: 8 * 1024,
 };
 
-/// What the probes look at.
+/// The state that the probes look at.
 #[derive(Clone)]
 pub struct Probes {
     /// One cache a domain.
@@ -33,7 +33,7 @@ pub struct Probes {
     pub metrics: Option<Metrics>,
 }
 
-/// Serves until `stop`.
+/// Serves the probes until `stop`.
 pub async fn serve(listener: TcpListener, probes: Probes, stop: CancellationToken) {
     connections::serve(listener, "probes", probes, LIMITS, stop).await;
 }

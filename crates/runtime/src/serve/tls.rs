@@ -19,10 +19,10 @@ const VALIDITY: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// Why a connection cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
-    /// The certificate.
+    /// The certificate cannot be made.
     #[error(transparent)]
     Certificate(#[from] weft_certificates::Error),
-    /// What the profile leaves.
+    /// The profile leaves no usable cipher or version.
     #[error("no TLS is possible with these settings: {0}")]
     Settings(#[from] rustls::Error),
 }
@@ -45,8 +45,8 @@ impl Identity {
         Ok(new)
     }
 
-    /// What a handshake goes by. Made for each, so that a profile counts from the next connection
-    /// on: nothing of an earlier one (a ticket, a session) lets a client in.
+    /// Returns the settings of one handshake. They are made for each, so that a profile counts from
+    /// the next connection on. Nothing of an earlier one (a ticket, a session) lets a client in.
     ///
     /// # Errors
     /// No certificate can be made, or the settings leave nothing.
@@ -119,7 +119,7 @@ fn group(
     groups.iter().find(|group| group.name() == wanted).copied()
 }
 
-/// What of these settings cannot be had, in a sentence each.
+/// Returns a sentence for each setting that is not possible.
 pub(crate) fn shortcomings(tls: &ServerTls) -> Vec<String> {
     let groups = ring::default_provider().kx_groups;
     let missing: Vec<_> = tls

@@ -1,9 +1,8 @@
-//! What this replica knows of the cluster: the objects that are Weft's, and the few others that it
-//! looks at.
+//! The store of this replica: Weft's objects, and the few other objects that it looks at.
 //!
-//! A plain struct with no I/O: watches feed it, own writes are put in as they are answered, so a
-//! reader never sees an object as it was before a write of ours. resourceVersions of one kind are
-//! compared as numbers (Kubernetes API concepts, "Resource versions"; what KEP-5647 does for the
+//! It is a plain struct without I/O. Watches feed it, and answers to own writes go into it, so that
+//! a reader never sees an object as it was before a write of ours. resourceVersions of one kind are
+//! compared as numbers (Kubernetes API concepts, "Resource versions", as KEP-5647 does for the
 //! built-in controllers).
 //!
 //! Objects are kept as text and read when they are looked at: managed fields make most of an
@@ -34,7 +33,7 @@ pub enum Source {
     /// Of all objects of this kind those by which another operator has the API server ask about
     /// what Weft writes.
     Admission(Kind),
-    /// What facts of the cluster are made from. Only the parts that matter are kept.
+    /// Objects that facts of the cluster are made from. The store keeps only the parts that matter.
     Fact(Fact),
     /// One object that a workload or a decision depends on, whosever it is: its metadata, or all of
     /// it.
@@ -44,7 +43,7 @@ pub enum Source {
     Selected(Kind, Option<String>, String),
 }
 
-/// What is known of others' objects.
+/// The known objects of others.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Look {
     /// Nobody watches, or the watch has not answered yet.
@@ -57,7 +56,7 @@ pub enum Look {
     Told(Vec<Arc<Value>>),
 }
 
-/// What a watch by name tells of an object.
+/// The result of a watch by name.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ByName {
     /// There is no such watch, it may not look, or it has not answered yet.
@@ -68,7 +67,7 @@ pub(crate) enum ByName {
     There(Arc<Value>),
 }
 
-/// Why a stream tells nothing.
+/// The reason why a stream shows nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Silence {
     /// The API server lets us read nothing of it, in these words.
@@ -77,7 +76,7 @@ pub(crate) enum Silence {
     NotServed,
 }
 
-/// What a stream says.
+/// A message of a stream.
 #[derive(Debug)]
 pub enum Change {
     /// An object is there, new or changed.
@@ -89,29 +88,29 @@ pub enum Change {
     Rewound,
     /// All objects that are there follow.
     Restarted,
-    /// One of all.
+    /// One object of a list.
     Listed(Value),
-    /// These were all.
+    /// The end of a list.
     Complete,
 }
 
-/// What this replica knows of the cluster.
+/// The objects of the cluster that this replica knows.
 #[derive(Default)]
 pub struct Cache {
     stores: HashMap<Source, Store>,
     pods: HashMap<String, PodView>,
     /// Pods seen since their stream started over; `None` while it runs.
     listed_pods: Option<HashSet<String>>,
-    /// What the operator knows of its own host.
+    /// The MTU of the operator's own host.
     host_mtu: Option<u32>,
-    /// The namespaces whose pods are believed what they tell of nodes.
+    /// The namespaces whose pods may report on nodes.
     node_reporters: Vec<&'static str>,
     /// Which objects of [`Source::Admission`] are kept.
     admission: Option<fn(&Value) -> bool>,
     /// Of which of the objects with Weft's label more than the identity is kept; `None` while that
     /// is not known.
     wanted: Option<HashSet<ObjectKey>>,
-    /// Kinds that a cluster may lack and that no stream tells of.
+    /// Kinds that a cluster may lack and that no stream shows.
     unwatched: Vec<Kind>,
 }
 
@@ -125,7 +124,7 @@ struct Store {
     complete: bool,
     silence: Option<Silence>,
     objects: HashMap<ObjectKey, Known>,
-    /// The latest resourceVersion that the stream has told of.
+    /// The latest resourceVersion that the stream has shown.
     told: u64,
     /// Seen since the stream started over; `None` while it runs.
     listed: Option<HashSet<ObjectKey>>,
@@ -133,7 +132,7 @@ struct Store {
     buried: HashMap<ObjectKey, String>,
 }
 
-/// An object as the API server last told it.
+/// An object in the API server's last answer.
 struct Known {
     version: u64,
     uid: String,
@@ -170,12 +169,12 @@ impl Cache {
         self.host_mtu = mtu;
     }
 
-    /// Notes which namespaces' pods are believed what they tell of their nodes.
+    /// Sets the namespaces whose pods may report on their nodes.
     pub(crate) fn set_node_reporters(&mut self, namespaces: Vec<&'static str>) {
         self.node_reporters = namespaces;
     }
 
-    /// Notes how another operator's objects of admission are told from everybody's.
+    /// Sets the rule that recognizes another operator's objects of admission.
     pub(crate) fn set_admission(&mut self, is_theirs: Option<fn(&Value) -> bool>) {
         self.admission = is_theirs;
     }
@@ -201,7 +200,7 @@ impl Cache {
         self.stores.remove(source);
     }
 
-    /// Whether every stream has listed everything at least once.
+    /// Reports whether every stream has listed everything at least once.
     pub fn is_complete(&self) -> bool {
         !self.stores.is_empty()
             && self
@@ -210,13 +209,13 @@ impl Cache {
                 .all(|store| store.complete || store.silence == Some(Silence::NotServed))
     }
 
-    /// Whether this stream has listed everything at least once.
+    /// Reports whether this stream has listed everything at least once.
     pub(crate) fn has_spoken(&self, source: &Source) -> bool {
         self.stores.get(source).is_some_and(|store| store.complete)
     }
 
-    /// Whether enough is known to act: every stream has spoken or may not, those of single objects
-    /// aside. The resources themselves must be known.
+    /// Reports whether enough is known to act. Every stream has listed its objects or may not,
+    /// apart from those of single objects. The resources themselves must be known.
     pub fn may_act(&self) -> bool {
         let counts = |source: &Source| !source.is_of_others();
         !self.stores.is_empty()
@@ -227,7 +226,8 @@ impl Cache {
                 .all(|(source, store)| store.is_settled(source))
     }
 
-    /// Whether enough is known to speak, too: nothing more is to be expected soon.
+    /// Reports whether enough is known to write status as well, because no further answer is due
+    /// soon.
     pub(crate) fn is_settled(&self) -> bool {
         !self.stores.is_empty()
             && self
@@ -236,7 +236,7 @@ impl Cache {
                 .all(|(source, store)| store.is_settled(source))
     }
 
-    /// Notes that a stream tells nothing, or that it speaks again. Returns whether that is new.
+    /// Notes that a stream shows nothing, or that it does again. Returns whether that is new.
     pub(crate) fn silence(&mut self, source: &Source, why: Option<Silence>) -> bool {
         let Some(store) = self.stores.get_mut(source) else {
             return false;
@@ -251,7 +251,7 @@ impl Cache {
         self.stores.get(source)?.refusal()
     }
 
-    /// Whether all objects of Weft's of this kind and place are known.
+    /// Reports whether all of Weft's objects of this kind and place are known.
     pub(crate) fn sees_all_like(&self, key: &ObjectKey) -> bool {
         let sources = [
             Source::Owned(key.kind, key.namespace.clone()),
@@ -263,7 +263,7 @@ impl Cache {
             .any(|store| store.complete && store.silence.is_none())
     }
 
-    /// Whether objects of Weft's of this kind and place cannot be watched, and why.
+    /// Reports whether objects of Weft's of this kind and place cannot be watched, and why.
     pub(crate) fn blind_to(&self, key: &ObjectKey) -> Option<&str> {
         [
             Source::Owned(key.kind, key.namespace.clone()),
@@ -289,7 +289,7 @@ impl Cache {
                 || self.admission.is_some_and(|is_theirs| is_theirs(object))
         };
         match change {
-            // One that is somebody else's from now on is gone.
+            // An object that belongs to another owner from now on counts as gone.
             Change::Applied(object) if !is_wanted(&object) => store.feed(Change::Deleted(object)),
             Change::Listed(object) if !is_wanted(&object) => false,
             change => {
@@ -328,8 +328,8 @@ impl Cache {
         self.wanted = Some(wanted);
     }
 
-    /// Takes in what a list at this resourceVersion has found beside a stream, which may lag behind
-    /// it, or be ahead: then the list is of no use.
+    /// Takes in a list at this resourceVersion next to a stream. The stream may lag behind the
+    /// list, or be ahead. In the second case the list is of no use.
     pub fn looked(&mut self, source: &Source, objects: Vec<Value>, version: u64) {
         let Some(store) = self
             .stores
@@ -388,7 +388,7 @@ impl Cache {
         self.pods.values()
     }
 
-    /// An object that is Weft's. What could be seen once and may not be seen any more is not known.
+    /// Returns an object of Weft's. An object that Weft may no longer see is not known.
     pub fn owned(&self, key: &ObjectKey) -> Option<Arc<Value>> {
         let sources = [
             Source::Owned(key.kind, key.namespace.clone()),
@@ -447,15 +447,15 @@ impl Cache {
             .find_map(|(source, store)| source.is_of_operators().then(|| store.refusal()).flatten())
     }
 
-    /// Which kinds the cluster serves beside those of Kubernetes, by their definitions.
+    /// Returns the kinds that the cluster serves next to those of Kubernetes, by their definitions.
     pub fn definitions(&self) -> Facts {
         self.facts_of(|fact| fact == Fact::Definitions)
     }
 
-    /// What is known of the cluster. A kind that a cluster may lack counts as served once its own
-    /// stream has told what there is: who acts on it then knows what Weft has of it, and the API
-    /// server is ready to take more. A kind that is never watched counts as served as soon as its
-    /// definition is there.
+    /// Returns the known facts of the cluster. A kind that a cluster may lack counts as served once
+    /// its own stream has listed its objects. A decision then knows which of them Weft has, and the
+    /// API server is ready to take more. A kind that is never watched counts as served as soon as
+    /// its definition exists.
     pub fn facts(&self) -> Facts {
         let mut facts = self.facts_of(|_| true);
         facts.nodes_unknown = self.refusal(&Source::Fact(Fact::Nodes)).is_some();
@@ -495,7 +495,7 @@ impl Cache {
         facts
     }
 
-    /// What is known of others' objects.
+    /// Returns the known objects of others.
     pub fn look(&self, source: &Source) -> Look {
         let Some(store) = self.stores.get(source) else {
             return Look::Unknown;
@@ -516,14 +516,14 @@ impl Cache {
             .unwrap_or_default()
     }
 
-    /// Whether an object that is watched by name exists; `None` if it is not watched, or not yet
-    /// known.
+    /// Reports whether an object that is watched by name exists; `None` if it is not watched, or
+    /// not yet known.
     pub fn exists(&self, key: &ObjectKey) -> Option<bool> {
         let store = self.stores.get(&Source::Named(key.clone()))?;
         store.complete.then(|| store.objects.contains_key(key))
     }
 
-    /// What a watch by name tells of an object, whosever it is.
+    /// Returns the result of a watch by name, whoever owns the object.
     pub(crate) fn by_name(&self, key: &ObjectKey) -> ByName {
         match self.stores.get(&Source::Named(key.clone())) {
             Some(store) if store.complete && store.silence.is_none() => store
@@ -535,7 +535,7 @@ impl Cache {
         }
     }
 
-    /// An object that is being deleted and whose end a watch will tell.
+    /// Returns an object that is being deleted and whose end a watch will show.
     pub fn going(&self, key: &ObjectKey) -> Option<Arc<Value>> {
         let by_name = || match self.by_name(key) {
             ByName::There(object) => Some(object),
@@ -546,7 +546,8 @@ impl Cache {
             .filter(|object| Live::of(object).is_being_deleted())
     }
 
-    /// The generation of the definition of a kind, if the cluster may lack it and facts tell of it.
+    /// Returns the generation of the definition of a kind, if the cluster may lack the kind and
+    /// facts show it.
     pub fn definition_of(&self, kind: Kind) -> Option<i64> {
         let key = ObjectKey::new(kinds::CUSTOM_RESOURCE_DEFINITION, "", &kind.definition());
         self.stores
@@ -574,7 +575,7 @@ impl Cache {
             };
             let right = match source {
                 Source::Named(_) => true,
-                // Of somebody else's object that we wrote something on, its stream will never tell.
+                // The stream never shows another owner's object, although we wrote something on it.
                 Source::Owned(..) if Live::of(object).label(OWNER_LABEL).is_some() => true,
                 _ => store.objects.contains_key(&key),
             };
@@ -585,7 +586,7 @@ impl Cache {
                 }
             }
         }
-        // Whether a selector chooses it still is for its stream to say.
+        // Only its stream shows whether a selector still chooses it.
         for (source, store) in &mut self.stores {
             if matches!(source, Source::Selected(..)) && store.objects.contains_key(&key) {
                 store.put(object.clone());
@@ -609,7 +610,7 @@ impl Cache {
     }
 }
 
-/// Whether more than the identity of an object of this size is kept.
+/// Reports whether more than the identity of an object of this size is kept.
 fn keeps(wanted: Option<&HashSet<ObjectKey>>, key: &ObjectKey, size: usize) -> bool {
     // By their names inventories are found.
     let is_inventory = key.kind == kinds::CONFIG_MAP && key.name.starts_with(Inventory::PREFIX);
@@ -617,7 +618,7 @@ fn keeps(wanted: Option<&HashSet<ObjectKey>>, key: &ObjectKey, size: usize) -> b
 }
 
 impl Source {
-    /// The kind of a stream that tells of the kind as such.
+    /// Returns the kind, if the stream is about the kind as such.
     fn kind(&self) -> Option<Kind> {
         match self {
             Self::Owned(kind, _) => Some(*kind),
@@ -631,13 +632,13 @@ impl Source {
         }
     }
 
-    /// Whether it tells of other operators.
+    /// Reports whether the stream is about other operators.
     fn is_of_operators(&self) -> bool {
         matches!(self, Self::Operators(..) | Self::Admission(_))
     }
 
-    /// Whether it tells of others' objects that something single depends on: that holds up nothing
-    /// else.
+    /// Reports whether the stream is about objects of others that a single object depends on. It
+    /// holds up nothing else.
     pub(crate) fn is_of_others(&self) -> bool {
         matches!(self, Self::Named(_) | Self::Selected(..))
     }
@@ -957,7 +958,7 @@ mod tests {
         assert_eq!(cache.going(&key()), None, "nobody deletes it");
         let mut going = object(6, "a");
         going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        // What our own delete left of it: the watch may lag behind.
+        // The object after our own delete. The watch may lag behind.
         cache.wrote(&going);
         assert_eq!(cache.going(&key()), Some(Arc::new(going.clone())));
         cache.silence(&source(), Some(Silence::Refused("forbidden".into())));

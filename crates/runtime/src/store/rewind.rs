@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 pub struct Rewind(Arc<Notify>);
 
 impl Rewind {
-    /// Signals it.
+    /// Signals that the data has gone back in time.
     pub fn signal(&self) {
         self.0.notify_one();
     }

@@ -37,7 +37,7 @@ const PASSING: Duration = Duration::from_secs(120);
 /// The first pause after a failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// What to follow.
+/// The objects to follow.
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// Label selector, empty for all.
@@ -46,15 +46,15 @@ pub struct Selection {
     pub fields: String,
     /// Objects in a page of a list. Small pages keep the peak of memory small.
     pub page: u32,
-    /// Whether a watch that breaks before its time is followed by a list. Without another way to
-    /// notice that the API server's data went back in time, a watch must not be resumed: it would
-    /// be silent until the data has caught up.
+    /// True if a list follows a watch that breaks before its time. Without another sign that the
+    /// API server's data went back in time, a watch must not be resumed. It would show nothing
+    /// until the data has caught up.
     pub list_after_break: bool,
     /// The longest pause while the API server does not know the kind.
     pub longest_absence: Duration,
 }
 
-/// What a stream reports.
+/// A message of a stream.
 #[derive(Debug)]
 pub enum News<K> {
     /// The API server's data is older than what was seen before: versions seen so far say nothing
@@ -62,9 +62,9 @@ pub enum News<K> {
     Rewound,
     /// All objects that are there follow.
     Restarted,
-    /// One of all.
+    /// One object of a list.
     Listed(K),
-    /// These were all.
+    /// The end of a list.
     Complete,
     /// An object is there, new or changed.
     Applied(K),
@@ -180,7 +180,7 @@ where
     }
 }
 
-/// What follows a watch.
+/// The step after a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Resume,
@@ -275,7 +275,7 @@ where
     }
 }
 
-/// What a stream remembers from list to list: versions, refusals, and the pauses after each kind of
+/// The state of a stream from list to list: versions, refusals, and the pauses after each kind of
 /// failure.
 struct Course {
     /// The highest resourceVersion that the API server has mentioned.
@@ -287,12 +287,12 @@ struct Course {
     /// After watches that the API server answered with an error.
     refused_watches: Backoff,
     longest_absence: Duration,
-    /// Whether a watch has ever begun.
+    /// True if a watch has ever begun.
     has_watched: bool,
-    /// Whether the last watch was refused: then a list proves nothing.
+    /// True if the last watch was refused: then a list proves nothing.
     watch_is_refused: bool,
     refused_since: Option<Instant>,
-    /// Whether the last thing reported is a failure.
+    /// True if the last thing reported is a failure.
     has_failed: bool,
 }
 

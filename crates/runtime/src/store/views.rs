@@ -1,7 +1,7 @@
-//! What is kept of the objects of a kind where whole objects would be too much: a view of each.
+//! Views of the objects of a kind, for kinds whose whole objects would take too much memory.
 //!
-//! As the [`cache`](crate::store::cache), it is fed by a watch and by the answers to own writes, so that a
-//! reader never sees an object as it was before a write of ours.
+//! As with the [`cache`](crate::store::cache), a watch and the answers to own writes feed it, so
+//! that a reader never sees an object as it was before a write of ours.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -23,7 +23,7 @@ pub struct Views<V> {
     known: Mutex<Known<V>>,
 }
 
-/// What is known.
+/// The known objects.
 pub struct Known<V> {
     objects: BTreeMap<String, Viewed<V>>,
     /// Seen since the stream started over; `None` while it runs.
@@ -103,7 +103,7 @@ impl<V: PartialEq + Send> Sink for Views<V> {
 }
 
 impl<V: PartialEq> Known<V> {
-    /// Whether everything has been listed at least once.
+    /// Reports whether everything has been listed at least once.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
@@ -115,13 +115,13 @@ impl<V: PartialEq> Known<V> {
             .filter_map(|(name, viewed)| Some((name.as_str(), viewed.view.as_ref()?)))
     }
 
-    /// One of them.
+    /// Returns the view of the object of this name.
     pub fn get(&self, name: &str) -> Option<&V> {
         self.objects.get(name)?.view.as_ref()
     }
 
-    /// Whether all of a list, which was right at this resourceVersion, is known as it was then or
-    /// later.
+    /// Reports whether all objects of a list at this resourceVersion are known in that or a later
+    /// version.
     pub fn has_caught_up(&self, list: &[Value], at: u64) -> bool {
         let uids: HashSet<_> = list
             .iter()

@@ -25,7 +25,7 @@ use crate::{
     store::stream::{self, Failed, News, Selection},
 };
 
-/// The cache with its bell: rung whenever something in it is different.
+/// The store, with a notification of each change.
 #[derive(Clone, Default)]
 pub struct Shared {
     cache: Arc<Mutex<Cache>>,
@@ -79,7 +79,7 @@ impl Shared {
             .for_each(Notifier::notify);
     }
 
-    /// Rings this bell, too, whenever something is different.
+    /// Notifies this one of each change as well.
     pub fn also_notify(&self, notifier: Notifier) {
         self.notifiers
             .lock()
@@ -88,12 +88,12 @@ impl Shared {
     }
 }
 
-/// What to watch.
+/// A watch of the objects of one kind.
 #[derive(Clone, Debug)]
 pub struct Watch {
     /// Where it goes in the cache.
     pub source: Source,
-    /// The kind.
+    /// The kind of the objects.
     pub kind: Kind,
     /// One namespace, or all.
     pub namespace: Option<String>,
@@ -118,8 +118,7 @@ impl Watch {
         }
     }
 
-    /// Whether a cluster may lack what is watched. The resource itself is what the operator is
-    /// there for.
+    /// Reports whether a cluster may lack the kind. The kind of the resource itself must exist.
     pub fn is_optional(&self) -> bool {
         self.kind.is_optional() && self.source != Source::Resources
     }
@@ -232,7 +231,7 @@ impl Sink for Feed<'_> {
         let dispensable = watch.source.is_of_others() || watch.is_optional();
         let silence = match failed.code {
             Some(404) if watch.is_optional() => Silence::NotServed,
-            // What is known is not older than it would be if the API server were away.
+            // The store is not older than it would be if the API server were away.
             Some(403 | 410) if failed.passing => return,
             Some(403) => Silence::Refused(failed.why),
             _ if dispensable && !cache.has_spoken(&watch.source) => Silence::Refused(failed.why),

@@ -15,8 +15,8 @@ use crate::{
     store::watch::{self, Shared, Watch},
 };
 
-/// A set of watches, each of which runs while it is wanted, and no longer than the set. What one
-/// that has ended brought is forgotten.
+/// A set of watches. Each runs while it is wanted, and no longer than the set. The store forgets
+/// the objects of a watch that has ended.
 pub struct Watches {
     client: Client,
     shared: Shared,
@@ -25,7 +25,7 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// None yet.
+    /// Returns a set without watches.
     pub fn new(client: Client, shared: Shared, metrics: Metrics) -> Self {
         Self {
             client,

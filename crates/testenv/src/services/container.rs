@@ -34,9 +34,9 @@ pub(super) struct Rights {
     pub(super) group: Option<i64>,
     /// Those of its further groups.
     pub(super) groups: Vec<i64>,
-    /// Whether no program that it starts has more rights than itself, as `sudo` would.
+    /// True if no program that it starts has more rights than itself, as `sudo` would.
     pub(super) gains_none: bool,
-    /// Whether it has no capability, and never gets one.
+    /// True if it has no capability, and never gets one.
     pub(super) has_no_capabilities: bool,
 }
 

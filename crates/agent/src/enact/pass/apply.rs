@@ -194,7 +194,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether the others are tried again without those who failed.
+    /// Reports whether the others are tried again without those who failed.
     pub(super) fn fail(
         &mut self,
         mut blamed: BTreeSet<Owner>,

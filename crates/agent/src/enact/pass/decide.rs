@@ -94,9 +94,9 @@ impl Pass<'_> {
         )
     }
 
-    /// Whether something is wanted that was not applied yet, or is to be taken back. It is applied
-    /// even if the host seems to be so already: the comparison is the one for drift, which does not
-    /// see what an apply takes away.
+    /// Reports whether something is wanted that was not applied yet, or is to be taken back. It is
+    /// applied even if the host seems to be so already: the comparison is the one for drift, which
+    /// does not see what an apply takes away.
     pub(super) fn brings_something_new(&self) -> bool {
         self.items
             .iter()
@@ -111,8 +111,8 @@ impl Pass<'_> {
             })
     }
 
-    /// Whether an apply would take something away for the node's own wish, as long as that was not
-    /// fulfilled by this process.
+    /// Reports whether an apply would take something away for the node's own wish, as long as that
+    /// was not fulfilled by this process.
     pub(super) fn own_takes_something_away(&self) -> bool {
         let open = self
             .own
@@ -121,8 +121,8 @@ impl Pass<'_> {
         open.is_some_and(|own| !removals(&own.state, &self.current).is_empty())
     }
 
-    /// Whether something new has secrets in it. If the host has them already, only the transaction
-    /// can tell, which knows them.
+    /// Reports whether something new has secrets in it. If the host has them already, only the
+    /// transaction can tell, which knows them.
     pub(super) fn asks_for_secrets(&self) -> bool {
         let open = self
             .items

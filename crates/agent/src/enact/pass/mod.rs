@@ -41,7 +41,7 @@ struct Item {
 }
 
 impl Item {
-    /// Whether something new is to be done for it in this pass.
+    /// Reports whether something new is to be done for it in this pass.
     fn is_open(&self) -> bool {
         self.standing == Standing::Open && self.settled.is_none()
     }
@@ -53,7 +53,7 @@ pub(super) struct Pass<'a> {
     own: Option<Layer>,
     /// How the host was when somebody looked.
     current: Value,
-    /// Whether that was in this pass.
+    /// True if that was in this pass.
     is_fresh: bool,
     /// Probes of policies that have failed by them in this pass.
     unanswered: Vec<Target>,
@@ -203,7 +203,7 @@ impl<'a> Pass<'a> {
         false
     }
 
-    /// Whether the others are tried again.
+    /// Reports whether the others are tried again.
     async fn failed(
         &mut self,
         blamed: BTreeSet<Owner>,

@@ -50,7 +50,7 @@ impl Server {
     }
 }
 
-/// Whether one of them knows the name. They are asked all at once.
+/// Reports whether one of them knows the name. They are asked all at once.
 pub(super) async fn any_knows(servers: &[Server], name: &str) -> Result<(), String> {
     if servers.is_empty() {
         return Err("the node has no name server".to_owned());

@@ -25,9 +25,9 @@ struct Gateway {
     metric: u32,
 }
 
-/// Whether the gateway of the best default route answers: to an echo request or, as many do not
-/// answer those, to the kernel's question who has its address. IPv4 comes first, as the node's own
-/// addresses do.
+/// Reports whether the gateway of the best default route answers: to an echo request or, as many do
+/// not answer those, to the kernel's question who has its address. IPv4 comes first, as the node's
+/// own addresses do.
 pub(super) async fn answers() -> Result<(), String> {
     let (connection, handle, _) =
         new_connection().map_err(|error| format!("rtnetlink: {error}"))?;
@@ -143,7 +143,7 @@ fn gateway(route: &RouteMessage) -> Option<Gateway> {
     })
 }
 
-/// Whether the kernel has just heard from the gateway. An old entry is asked about anew
+/// Reports whether the kernel has just heard from the gateway. An old entry is asked about anew
 /// (`NUD_PROBE`): what was true before the change is not an answer.
 async fn is_neighbour(handle: &Handle, gateway: &Gateway) -> bool {
     let deadline = Instant::now() + RESOLUTION;

@@ -98,7 +98,7 @@ impl Peer {
         }
     }
 
-    /// Whether the name servers of the node are asked.
+    /// Reports whether the name servers of the node are asked.
     pub(crate) fn asks_the_nodes_servers(&self) -> bool {
         matches!(
             self,

@@ -8,8 +8,8 @@ use weft_testenv::{bound_command, spawn_bound};
 use super::{NAMESPACE, minimal, start};
 use crate::harness::*;
 
-/// Whether this machine lets us have mounts of our own: the files of a service account have one
-/// fixed place.
+/// Reports whether this machine lets us have mounts of our own: the files of a service account have
+/// one fixed place.
 fn may_mount() -> bool {
     let tried = Command::new("unshare")
         .args(["--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"])

@@ -58,7 +58,7 @@ pub async fn record(cluster: &Cluster) -> Value {
         .unwrap_or_default()
 }
 
-/// Whether everything that was asked for, or is recorded, is in what was decided.
+/// Reports whether everything that was asked for, or is recorded, is in what was decided.
 pub fn holds(decided: &Value, asked: &Value) -> bool {
     match asked {
         Value::Object(fields) => fields

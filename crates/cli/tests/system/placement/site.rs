@@ -393,7 +393,7 @@ impl<'a> Site<'a> {
         .await;
     }
 
-    /// Whether an object has a finalizer.
+    /// Reports whether an object has a finalizer.
     pub async fn has_finalizer(&self, kind: Kind, name: &str, finalizer: &str) -> bool {
         self.get(kind, name)
             .await

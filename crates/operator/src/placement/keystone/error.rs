@@ -115,8 +115,8 @@ impl KeystoneError {
         }
     }
 
-    /// Whether no Keystone has answered: the failure, and when it comes, says something about the
-    /// host.
+    /// Reports whether no Keystone has answered: the failure, and when it comes, says something
+    /// about the host.
     pub fn is_about_host(&self) -> bool {
         match self {
             Self::Login { status, .. } => *status != StatusCode::UNAUTHORIZED,

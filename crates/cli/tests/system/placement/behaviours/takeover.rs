@@ -107,7 +107,7 @@ async fn wait_taken_over(site: &Site<'_>) -> Value {
     .await
 }
 
-/// Whether a field manager answers for anything that decides what an object does.
+/// Reports whether a field manager answers for anything that decides what an object does.
 fn answers(live: &Value, manager: &str) -> bool {
     let entries = live["metadata"]["managedFields"].as_array().unwrap();
     let mut entries = entries
