@@ -109,7 +109,7 @@ pub(crate) fn host_bits(
     })
 }
 
-/// Reports whether a configuration has blocks of IPv4, of IPv6.
+/// Returns the IP families that a configuration has blocks of.
 pub(crate) fn families<'a>(blocks: impl IntoIterator<Item = &'a IpNet>) -> BTreeSet<&'static str> {
     blocks.into_iter().map(family).collect()
 }
@@ -190,7 +190,7 @@ pub(crate) fn check(pods: &[Block], services: &[Block], problems: &mut Problems)
     }
 }
 
-/// Reports whether the network can do with the blocks. `path` is the field of the list of pods'
+/// Notes a problem if the network cannot use the blocks. `path` is the field of the list of pods'
 /// blocks.
 pub(crate) fn check_for(
     provider: &dyn Provider,

@@ -384,8 +384,8 @@ fn label_value(field: &str, value: &str, problems: &mut Problems) {
     }
 }
 
-/// Reports whether the operator of an expression has the values that it needs. One that is not
-/// known says nothing of them.
+/// Notes a problem if the values of an expression do not fit its operator. An unknown operator is
+/// the matter of another check.
 fn values_fit(field: &str, operator: &str, values: &[String], problems: &mut Problems) {
     let needs_values = match operator {
         "In" | "NotIn" => true,

@@ -65,8 +65,8 @@ fn interface(network: &str) -> String {
     network.chars().take(INTERFACE_LENGTH).collect()
 }
 
-/// Reports whether each network has an interface of its own in the pods. Where two have the same,
-/// Multus attaches the first and fails the pod at the second, each time anew.
+/// Checks that each network has an interface of its own in the pods. Where two have the same,
+/// Multus attaches the first and fails the pod at the second, each time again.
 ///
 /// # Errors
 /// Two have not.

@@ -150,7 +150,7 @@ impl Metrics {
             .observe(pass.as_secs_f64());
     }
 
-    /// Reports whether this replica leads the domain.
+    /// Sets the gauge of the domain that says whether this replica leads.
     pub fn leads(&self, domain: &'static str, leads: bool) {
         self.leading
             .get_or_create(&DomainLabel { domain })

@@ -87,9 +87,9 @@ impl Builder {
         self
     }
 
-    /// Reports whether the controller manager removes what has lost its owner; on by default. Its
-    /// metadata informers watch every kind from a time on that nobody can choose, so what is to be
-    /// counted at the API server is counted without.
+    /// Sets whether the controller manager removes objects that have lost their owner. It does by
+    /// default. Its metadata informers begin to watch every kind at a time that nobody can choose,
+    /// so a test that counts requests at the API server switches it off.
     #[must_use]
     pub fn garbage_collector(mut self, runs: bool) -> Self {
         self.garbage_collector = runs;

@@ -402,7 +402,7 @@ impl ControlPlane {
             .context("start the control plane with .audit(true)")
     }
 
-    /// Reports whether data and logs stay when it ends.
+    /// Sets whether data and logs stay when the control plane ends.
     pub(crate) fn keep_files(&mut self, keep: bool) {
         self.dir.keep = keep;
     }

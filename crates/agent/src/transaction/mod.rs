@@ -50,8 +50,8 @@ pub struct Change {
     pub secrets: Vec<String>,
     /// What is to be known of the change as long as it stays.
     pub note: Option<Note>,
-    /// True if to apply it also where the host seems to be as desired: a report does not show
-    /// everything that an apply changes, such as a missing profile of NetworkManager.
+    /// True if the state must be applied even where the host already looks as desired. A report
+    /// does not show everything that a policy may name.
     pub always: bool,
 }
 

@@ -18,7 +18,7 @@ use crate::{
 pub struct Departure {
     /// What is to be released.
     pub releases: Vec<Release>,
-    /// True if that is all of it: no answer is on its way.
+    /// True if the list is complete, because no answer is under way.
     pub settled: bool,
 }
 

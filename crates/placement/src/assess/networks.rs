@@ -38,8 +38,8 @@ pub fn definitions(config: &Config, world: &dyn World) -> Result<Vec<Network>, P
 }
 
 impl Walk<'_> {
-    /// Reports whether the pods are attached to them. Nothing waits for that but the registration:
-    /// how far the pods are besides is told all the same.
+    /// Checks that the pods are attached to the additional networks. Only the registration waits
+    /// for that. Other steps of the pods are reported all the same.
     pub(super) fn attachments(&mut self, deployment: &Value, pods: &[Arc<Value>]) {
         let names = self
             .config

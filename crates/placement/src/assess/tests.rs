@@ -26,9 +26,9 @@ struct Namespace {
     unknown: bool,
     /// True if the kinds of the other operators are served.
     has_peers: bool,
-    /// True if that of Multus is.
+    /// True if the definition of Multus is served.
     has_networks: bool,
-    /// True if that of OpenShift's SecurityContextConstraints is.
+    /// True if the definition of OpenShift's SecurityContextConstraints is served.
     is_openshift: bool,
     /// True if Keystone does nothing.
     keystone_is_down: bool,

@@ -86,8 +86,8 @@ impl Permission {
     }
 }
 
-/// Reports whether all of this may be sent to a Keystone. `listed` are those that the operator's
-/// administrator lists.
+/// Checks that all of this may be sent to a Keystone. `listed` are the addresses that the
+/// operator's administrator allows.
 ///
 /// # Errors
 /// Something may not.

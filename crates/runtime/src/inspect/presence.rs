@@ -103,8 +103,8 @@ pub async fn operators(cluster: &Cluster) -> Result<Vec<Operator>, Error> {
         .collect())
 }
 
-/// Reports whether the operator that Weft replaces runs, or what it has left is in the way: then
-/// Weft writes nothing in this domain.
+/// Returns the operator that Weft replaces if it runs, or its leftovers if they are in the way.
+/// Weft then writes nothing in this domain.
 pub async fn blocked(cluster: &Cluster, domain: &dyn Domain) -> Result<Option<Blocked>, Error> {
     Ok(originals::blocked(
         domain,

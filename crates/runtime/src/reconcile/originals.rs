@@ -6,15 +6,15 @@ use weft_plan::{Domain, Kind, Live, is_at_rest, kinds, report::Blocked};
 
 use crate::store::watch::Shared;
 
-/// Reports whether the operator that Weft replaces runs, or may run, by what the watches of the
-/// domain say: then nothing is written in it.
+/// Returns the operator that Weft replaces if it runs or may run, by the watches of the domain.
+/// Weft then writes nothing in the domain.
 pub fn held_by_another(domain: &dyn Domain, shared: &Shared) -> Option<Blocked> {
     let operators = shared.lock().operators();
     blocked(domain, operators.iter().map(|operator| &**operator)).or_else(|| unseen(shared))
 }
 
-/// Reports whether the operator that Weft replaces runs, or what it has left is in the way, among
-/// these objects. One that is scaled to zero is not.
+/// Returns the operator that Weft replaces if it runs, or its leftovers that are in the way, among
+/// these objects. A workload with zero replicas does not count.
 pub(crate) fn blocked<'a>(
     domain: &dyn Domain,
     operators: impl Iterator<Item = &'a Value>,
@@ -82,7 +82,7 @@ pub(crate) fn in_the_way(theirs: &Value) -> Blocked {
     }
 }
 
-/// Reports whether we may not even look if that operator is there.
+/// Returns the reason why Weft may not see whether that operator runs.
 fn unseen(shared: &Shared) -> Option<Blocked> {
     let cache = shared.lock();
     let why = cache.blind_to_operators()?;

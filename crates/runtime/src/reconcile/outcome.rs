@@ -219,9 +219,8 @@ fn workloads(
         .collect()
 }
 
-/// Reports whether everything that was applied is there *now*, by asking: what a watch has not told
-/// yet counts too. What turns out to be gone is taken out of the cache, so that the next pass puts
-/// it back.
+/// Confirms by requests that everything that was applied exists *now*, since watches may be late.
+/// An object that is gone leaves the store, so that the next reconcile restores it.
 pub async fn confirm(
     context: &Context,
     objects: &Objects,

@@ -28,7 +28,7 @@ use crate::{
 pub struct Course {
     /// The resource that goes, by its uid.
     uid: Option<String>,
-    /// True if its objects stay, once that is decided.
+    /// Set once it is decided whether the objects stay.
     is_orphaned: Option<bool>,
     /// Objects that are gone.
     gone: BTreeSet<ObjectKey>,

@@ -77,8 +77,8 @@ impl Memory {
         }
     }
 
-    /// Reports whether the API server may be asked about an unknown token from this address; else,
-    /// after which time it may.
+    /// Permits a request to the API server about an unknown token from this address, or returns the
+    /// time after which it may come.
     pub(crate) fn admit(&mut self, from: IpAddr, now: Instant) -> Result<(), Duration> {
         // An address whose bucket is full again is like one that never came. So only as many are
         // kept as have asked in the last few seconds.

@@ -263,7 +263,7 @@ impl Cache {
             .any(|store| store.complete && store.silence.is_none())
     }
 
-    /// Reports whether objects of Weft's of this kind and place cannot be watched, and why.
+    /// Returns the reason why Weft's objects of this kind and place cannot be watched.
     pub(crate) fn blind_to(&self, key: &ObjectKey) -> Option<&str> {
         [
             Source::Owned(key.kind, key.namespace.clone()),
@@ -516,8 +516,7 @@ impl Cache {
             .unwrap_or_default()
     }
 
-    /// Reports whether an object that is watched by name exists; `None` if it is not watched, or
-    /// not yet known.
+    /// Returns whether an object that is watched by name exists, or `None` if that is not known.
     pub fn exists(&self, key: &ObjectKey) -> Option<bool> {
         let store = self.stores.get(&Source::Named(key.clone()))?;
         store.complete.then(|| store.objects.contains_key(key))

@@ -82,7 +82,7 @@ impl HostLabBuilder {
         self
     }
 
-    /// Reports whether the garbage collector runs, see
+    /// Sets whether the garbage collector runs, see
     /// [`Builder::garbage_collector`](crate::Builder::garbage_collector).
     #[must_use]
     pub fn garbage_collector(mut self, runs: bool) -> Self {

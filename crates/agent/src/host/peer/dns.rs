@@ -50,7 +50,7 @@ impl Server {
     }
 }
 
-/// Reports whether one of them knows the name. They are asked all at once.
+/// Succeeds if one of the servers knows the name. Asks all of them at once.
 pub(super) async fn any_knows(servers: &[Server], name: &str) -> Result<(), String> {
     if servers.is_empty() {
         return Err("the node has no name server".to_owned());

@@ -25,8 +25,8 @@ struct Gateway {
     metric: u32,
 }
 
-/// Reports whether the gateway of the best default route answers: to an echo request or, as many do
-/// not answer those, to the kernel's question who has its address. IPv4 comes first, as the node's
+/// Succeeds if the gateway of the best default route answers an echo request. Many do not, so an
+/// answer to the kernel's question for its address counts as well. IPv4 comes first, as the node's
 /// own addresses do.
 pub(super) async fn answers() -> Result<(), String> {
     let (connection, handle, _) =
