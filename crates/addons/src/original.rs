@@ -3,8 +3,7 @@
 
 use serde_json::Value;
 use weft_api::addons::{GROUP, KIND};
-use weft_plan::Live;
-use weft_plan::{ObjectKey, kinds};
+use weft_plan::{Live, ObjectKey, kinds};
 
 use crate::{Settings, components::kubevirt_ipam_controller, labels::VERSION_LABEL, record};
 

@@ -10,8 +10,7 @@ use common::{in_namespace, ip};
 use nmstate::NetworkState;
 use tokio::time::Instant;
 use weft_agent::{
-    host::Machine,
-    host::{DNS_HOST, Peer},
+    host::{DNS_HOST, Machine, Peer},
     probes::{Prober, Target, WINDOW},
 };
 

@@ -20,13 +20,13 @@ use tokio::task::JoinHandle;
 use weft_agent::{
     cluster,
     health::Health,
-    host::Peer,
-    host::{ApplyOptions, Backend, Changes, Host, HostError, Machine, Query, Retrieved},
-    host::{Port, Seen},
+    host::{
+        ApplyOptions, Backend, Changes, Host, HostError, Machine, Peer, Port, Query, Retrieved,
+        Seen,
+    },
     probes::Prober,
     process,
-    settings::Extent,
-    settings::Settings,
+    settings::{Extent, Settings},
 };
 use weft_testenv::{
     ControlPlane,

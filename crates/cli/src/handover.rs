@@ -9,8 +9,7 @@ use weft_placement::{
     handover::{credentials, missing, obstacles},
     peers::{Release, credential},
 };
-use weft_plan::Live;
-use weft_plan::{Kind, ObjectKey, kinds, manager};
+use weft_plan::{Kind, Live, ObjectKey, kinds, manager};
 use weft_runtime::{
     inspect::release::{Entry, labelled_list},
     reconcile::objects::Objects,

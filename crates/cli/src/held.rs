@@ -3,8 +3,7 @@
 
 use anyhow::Result;
 use serde_json::Value;
-use weft_plan::Live;
-use weft_plan::{ObjectKey, manager};
+use weft_plan::{Live, ObjectKey, manager};
 
 use crate::online::{Online, Site};
 
@@ -31,7 +30,7 @@ pub async fn find(online: &Online, site: &Site) -> Result<Vec<Held>> {
         };
         for object in objects
             .into_iter()
-            .filter(|object| has_finalizer(object, finalizer))
+            .filter(|object| Live::of(object).has_finalizer(finalizer))
         {
             all.extend(ObjectKey::of(&object).map(|key| Held {
                 key,
@@ -58,8 +57,4 @@ pub async fn let_go(online: &Online, site: &Site, held: &Held) -> Result<()> {
         .take_finalizer(key, object, finalizer, &manager(&*site.domain))
         .await;
     taken.map(drop).map_err(|error| online.explain(error))
-}
-
-fn has_finalizer(object: &Value, finalizer: &str) -> bool {
-    Live::of(object).has_finalizer(finalizer)
 }

@@ -2,11 +2,10 @@
 //! switch changes, and what is in its way.
 
 use std::collections::BTreeSet;
-use weft_plan::Live;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use weft_plan::{ObjectKey, is_at_rest, kinds};
+use weft_plan::{Live, ObjectKey, is_at_rest, kinds};
 use weft_runtime::inspect::presence;
 
 use crate::{

@@ -1,7 +1,6 @@
 //! Documents of `nmstate.io`: what is wrong with them, and what policies would change on nodes.
 
 use std::collections::BTreeMap;
-use weft_plan::Live;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -13,7 +12,7 @@ use weft_node_network::{
     plan::{Node, Plan, plan},
     review,
 };
-use weft_plan::{Kind, Problem, kinds};
+use weft_plan::{Kind, Live, Problem, kinds};
 
 use crate::{document, online::Online, output::Style, sources::Source};
 

@@ -14,8 +14,7 @@ use weft_runtime::{
     api_server::cluster::{self, Cluster},
     inspect::presence::{self, Leader, Operator},
     metrics::Metrics,
-    reconcile::objects::Objects,
-    reconcile::stored::StoredError,
+    reconcile::{objects::Objects, stored::StoredError},
 };
 
 use crate::domains::{Entry, Environment};

@@ -8,11 +8,10 @@ use std::{
     path::Path,
     sync::LazyLock,
 };
-use weft_plan::Live;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use weft_plan::{Kind, ObjectKey, escape};
+use weft_plan::{Kind, Live, ObjectKey, escape};
 
 /// One object as a YAML document, without separator. Keys are sorted, so that equal objects have
 /// equal texts.

@@ -2,7 +2,6 @@
 //! stand in the same files, or by those of a cluster.
 
 use std::collections::BTreeMap;
-use weft_plan::Live;
 
 use anyhow::Result;
 use serde_json::Value;
@@ -14,10 +13,12 @@ use weft_placement::{
     preview::{Given, preview, preview_departure, unpermitted},
     world::Question,
 };
-use weft_plan::{Kind, Manifest, OWNER_LABEL, ObjectKey, Owner, Unit, drift, kinds};
+use weft_plan::{Kind, Live, Manifest, OWNER_LABEL, ObjectKey, Owner, Unit, drift, kinds};
 use weft_runtime::{
-    inspect::presence,
-    inspect::preview::{self as changes, Action, Change, Preview, UnitPreview},
+    inspect::{
+        presence,
+        preview::{self as changes, Action, Change, Preview, UnitPreview},
+    },
     reconcile::seniority,
 };
 

@@ -1,8 +1,7 @@
 //! How the state of a domain is shown.
 
 use serde_json::{Value, json};
-use weft_plan::Live;
-use weft_plan::rollout::Rollout;
+use weft_plan::{Live, rollout::Rollout};
 use weft_runtime::inspect::overview::{Component, Overview, Presence, Workload};
 
 use crate::{

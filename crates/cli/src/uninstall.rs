@@ -5,13 +5,13 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
-use weft_plan::Live;
 
 use anyhow::{Result, bail};
 use serde_json::Value;
-use weft_plan::{ObjectKey, Owner, Stage, deletion, kinds};
+use weft_plan::{Live, ObjectKey, Owner, Stage, deletion, kinds};
 use weft_runtime::{
-    inspect::presence, inspect::removal, reconcile::finalizer::FINALIZER, reconcile::stored,
+    inspect::{presence, removal},
+    reconcile::{finalizer::FINALIZER, stored},
 };
 
 use crate::{

@@ -10,8 +10,7 @@ use weft_api::cluster_network::{
     ServiceNetwork,
 };
 use weft_operands::problems::{Problems, given};
-use weft_plan::Live;
-use weft_plan::Problem;
+use weft_plan::{Live, Problem};
 
 use crate::{
     addresses::{self, Block},

@@ -12,8 +12,10 @@ use oci_spec::image::{
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::Error;
-use crate::content::{Entry, Image};
+use crate::{
+    Error,
+    content::{Entry, Image},
+};
 
 impl Image {
     /// Writes the archive, whole or not at all, and returns its size in bytes.

@@ -4,9 +4,11 @@
 //! nmstate can do this too, but only where it is linked with all that touches a host. Here it can
 //! be planned from anywhere.
 
-use crate::expression::{Action, Expression, ExpressionError, Operand, Reference};
-use crate::path::{entries, text};
-use crate::schema;
+use crate::{
+    expression::{Action, Expression, ExpressionError, Operand, Reference},
+    path::{entries, text},
+    schema,
+};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 

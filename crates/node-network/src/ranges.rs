@@ -6,9 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde_json::Value;
 
-use crate::drift::is_virtual;
-use crate::path::{Path, entries, interface_key, interfaces, text};
-use crate::state_error::StateError;
+use crate::{
+    drift::is_virtual,
+    path::{Path, entries, interface_key, interfaces, text},
+    state_error::StateError,
+};
 
 /// What is wrong in a state that has only known keys, and no references any more.
 pub fn mistakes(state: &Value) -> Vec<StateError> {

@@ -20,8 +20,10 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Number, Value};
 
-use crate::path::{Path, entries, interface_key, text};
-use crate::state_error::{StateError, closest};
+use crate::{
+    path::{Path, entries, interface_key, text},
+    state_error::{StateError, closest},
+};
 
 static SCHEMA: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("nmstate.json")).unwrap_or_default());

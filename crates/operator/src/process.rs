@@ -8,17 +8,16 @@ use tokio_util::sync::CancellationToken;
 use weft_placement::domain::{KEYSTONES_VARIABLE, NAMESPACES_VARIABLE};
 use weft_plan::{Domain, LogLevel, ProcessSettings, kinds};
 use weft_runtime::{
-    api_server::client,
-    api_server::cluster::Cluster,
-    api_server::fence::Fence,
+    api_server::{client, cluster::Cluster, fence::Fence},
     leader::lease::{self, LeaseConfig},
     metrics::Metrics,
     process::Wishes,
     reconcile::controller::{self, Controller},
-    serve::metrics::{self, MetricsServer},
-    serve::probes::{self, Probes},
-    store::rewind::Rewind,
-    store::watch::Shared,
+    serve::{
+        metrics::{self, MetricsServer},
+        probes::{self, Probes},
+    },
+    store::{rewind::Rewind, watch::Shared},
 };
 
 use crate::{

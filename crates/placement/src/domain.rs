@@ -7,10 +7,9 @@ use weft_api::{
     placement::{GROUP, KIND, PlacementApi},
 };
 use weft_operands::text::is_dns_label;
-use weft_plan::Live;
 use weft_plan::{
-    Decision, Domain, DriftPolicy, Fact, Input, Kind, ObjectKey, Problem, Refusal, Unit, kinds,
-    report::Report,
+    Decision, Domain, DriftPolicy, Fact, Input, Kind, Live, ObjectKey, Problem, Refusal, Unit,
+    kinds, report::Report,
 };
 
 use crate::{

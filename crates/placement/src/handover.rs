@@ -9,8 +9,7 @@
 use serde_json::{Map, Value, json};
 use weft_api::placement::{PlacementApi, PlacementApiSpec};
 use weft_operands::problems::given;
-use weft_plan::Live;
-use weft_plan::{ObjectKey, Problem, kinds};
+use weft_plan::{Live, ObjectKey, Problem, kinds};
 
 use crate::peers::{Release, credential};
 

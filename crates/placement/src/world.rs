@@ -6,11 +6,10 @@
 //! it has read.
 
 use std::sync::Arc;
-use weft_plan::Live;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-use weft_plan::{Kind, ObjectKey, kinds, report::Failure};
+use weft_plan::{Kind, Live, ObjectKey, kinds, report::Failure};
 
 use crate::{
     ini::{IniError, refuse_control},

@@ -1,10 +1,9 @@
 //! What a resource becomes when a file is applied over it, and in what that differs from what it
 //! is.
 
-use crate::Live;
 use serde_json::{Map, Value};
 
-use crate::{Difference, Kind, What};
+use crate::{Difference, Kind, Live, What};
 
 /// Annotation in which `kubectl apply` keeps what it was given the last time.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

@@ -6,14 +6,14 @@
 //! `Report` the inventory has a digest of what was applied last of each object. Wanted as before,
 //! and different: that is drift.
 
-use crate::Live;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use weft_api::{DriftedField, DriftedObject};
 
 use crate::{
-    Difference, DriftPolicy, Inventory, Manifest, ObjectKey, Step, Unit, What, compare::shortened,
+    Difference, DriftPolicy, Inventory, Live, Manifest, ObjectKey, Step, Unit, What,
+    compare::shortened,
 };
 
 /// Annotation on a resource: as long as it is there, nothing is written in its name but its status.

@@ -1,7 +1,6 @@
 //! What is known of the cluster as far as decisions depend on it, and how it is read from the API
 //! server's objects.
 
-use crate::Live;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
@@ -10,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{Kind, NodeNetwork, OWNER_LABEL, kinds, rollout::PodView};
+use crate::{Kind, Live, NodeNetwork, OWNER_LABEL, kinds, rollout::PodView};
 
 /// What is known of the cluster. Watched, so that what is installed later is noticed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

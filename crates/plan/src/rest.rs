@@ -1,9 +1,8 @@
 //! Whether a workload rests: it is scaled to zero, and no pod of it is left.
 
-use crate::Live;
 use serde_json::Value;
 
-use crate::kinds;
+use crate::{Live, kinds};
 
 /// Reports whether no pod of a Deployment or DaemonSet is there or wanted. Its controller must have
 /// seen the current specification: until then its counts are of an older one, and the workload

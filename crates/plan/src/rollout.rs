@@ -1,12 +1,11 @@
 //! Where a workload stands, and why, from the workload and its pods.
 
-use crate::Live;
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::{NodeNetwork, ObjectKey, kinds};
+use crate::{Live, NodeNetwork, ObjectKey, kinds};
 
 /// How long a pod may be in trouble before its workload counts as stuck.
 pub const DEADLINE: SignedDuration = SignedDuration::from_secs(120);

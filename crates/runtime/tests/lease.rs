@@ -14,8 +14,10 @@ use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use weft_plan::{ObjectKey, kinds};
 use weft_runtime::{
-    api_server::cluster::{Cluster, Error},
-    api_server::fence::Fence,
+    api_server::{
+        cluster::{Cluster, Error},
+        fence::Fence,
+    },
     leader::lease::{self, LeaseConfig},
     store::rewind::Rewind,
 };

@@ -12,10 +12,12 @@ use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams};
 
-use crate::audit;
-use crate::builder::START_TIMEOUT;
-use crate::control_plane::{ControlPlane, Etcd, wait_ready};
-use crate::process::Process;
+use crate::{
+    audit,
+    builder::START_TIMEOUT,
+    control_plane::{ControlPlane, Etcd, wait_ready},
+    process::Process,
+};
 
 /// How many requests of [`ControlPlane::spend_revisions`] are under way at the same time.
 const AT_ONCE: usize = 16;

@@ -9,15 +9,18 @@ use anyhow::{Result, bail};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::Api;
 
-use crate::control_plane::{ADMIN, ControlPlane, Etcd, client_from, token_of, wait_ready};
-use crate::host_lab;
-use crate::lab::{Site, addresses};
-use crate::pki::{self, Authority};
-use crate::process::{Process, free_port};
-use crate::programs::Programs;
-use crate::stages::Stage;
-use crate::workdir::WorkDir;
-use crate::{audit, nodes};
+use crate::{
+    audit,
+    control_plane::{ADMIN, ControlPlane, Etcd, client_from, token_of, wait_ready},
+    host_lab,
+    lab::{Site, addresses},
+    nodes,
+    pki::{self, Authority},
+    process::{Process, free_port},
+    programs::Programs,
+    stages::Stage,
+    workdir::WorkDir,
+};
 
 const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
 const SCHEDULER: &str = "system:kube-scheduler";

@@ -14,14 +14,16 @@ use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::io::AsyncWriteExt;
 
-use crate::audit::{self, AuditEvent};
-use crate::builder::{Builder, PAUSE, START_TIMEOUT};
-use crate::nodes;
-use crate::pki::{self, Authority};
-use crate::process::{GO_RUNTIME, Process};
-use crate::programs::Programs;
-use crate::stages::{self, Stage};
-use crate::workdir::{WorkDir, write_private};
+use crate::{
+    audit::{self, AuditEvent},
+    builder::{Builder, PAUSE, START_TIMEOUT},
+    nodes,
+    pki::{self, Authority},
+    process::{GO_RUNTIME, Process},
+    programs::Programs,
+    stages::{self, Stage},
+    workdir::{WorkDir, write_private},
+};
 
 /// User of [`ControlPlane::client`] and [`ControlPlane::kubeconfig`], in the group
 /// `system:masters`.

@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::builder::START_TIMEOUT;
-use crate::process::{Process, bound_command};
+use crate::{
+    builder::START_TIMEOUT,
+    process::{Process, bound_command},
+};
 
 /// A bash script in new network, mount, UTS, IPC and PID namespaces. Killed on drop, with all that
 /// it started.

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use weft_agent::host::DNS_HOST;
-use weft_agent::host::{ApplyOptions, Host, Machine};
-use weft_agent::probes::{Prober, WINDOW};
-use weft_agent::state_dir::StateDir;
-use weft_agent::transaction::{Change, Done, Transactor};
+use weft_agent::{
+    host::{ApplyOptions, DNS_HOST, Host, Machine},
+    probes::{Prober, WINDOW},
+    state_dir::StateDir,
+    transaction::{Change, Done, Transactor},
+};
 use weft_testenv::host_lab::HostLab;
 
 use super::{available, bridge, start};

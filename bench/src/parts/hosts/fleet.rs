@@ -13,12 +13,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use weft_agent::cluster;
-use weft_agent::health::Health;
-use weft_agent::host::DNS_HOST;
-use weft_agent::probes::{Prober, WINDOW};
-use weft_agent::process::serve;
-use weft_agent::settings::{Extent, Settings};
+use weft_agent::{
+    cluster,
+    health::Health,
+    host::DNS_HOST,
+    probes::{Prober, WINDOW},
+    process::serve,
+    settings::{Extent, Settings},
+};
 use weft_node_network::state::without_additions;
 use weft_testenv::AuditEvent;
 use weft_testenv::host_lab::{Host, HostLab, Installation, addresses, agent};
@@ -26,9 +28,11 @@ use weft_testenv::host_lab::{Host, HostLab, Installation, addresses, agent};
 use super::recorded::Recorded;
 use super::traffic::{kinds, watch_events, watchers};
 use super::{bridge, is_of_a_node, without_limit, writes};
-use crate::figure::{Figure, Unit};
-use crate::rest::Rest;
-use crate::wait;
+use crate::{
+    figure::{Figure, Unit},
+    rest::Rest,
+    wait,
+};
 
 const PATIENCE: Duration = Duration::from_secs(900);
 /// Of each host; a node with some pods on secondary networks.

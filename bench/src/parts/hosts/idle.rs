@@ -7,8 +7,10 @@ use jiff::Timestamp;
 use weft_testenv::host_lab::HostLab;
 
 use super::{available, bridge, quiet, start, writes};
-use crate::audit;
-use crate::figure::{Figure, Unit};
+use crate::{
+    audit,
+    figure::{Figure, Unit},
+};
 
 pub async fn measure(seconds: u32) -> Result<Vec<Figure>> {
     let weft = start(HostLab::builder().hosts(3)).await?;

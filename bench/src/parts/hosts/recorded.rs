@@ -10,9 +10,9 @@ use futures::future::{BoxFuture, FutureExt, ready};
 use futures::stream::StreamExt;
 use nmstate::NetworkState;
 use serde_json::Value;
-use weft_agent::host::Peer;
-use weft_agent::host::{ApplyOptions, Backend, Change, Changes, Host, HostError, Query, Retrieved};
-use weft_agent::host::{Port, Seen};
+use weft_agent::host::{
+    ApplyOptions, Backend, Change, Changes, Host, HostError, Peer, Port, Query, Retrieved, Seen,
+};
 
 /// The state of a host, which takes what is applied to it, and rolls back.
 pub struct Recorded {

@@ -12,8 +12,7 @@ use weft_node_network::{feasible, normalise::Filter, removal, state};
 
 use crate::{
     history::History,
-    host::DNS_HOST,
-    host::{Host, Machine, Query},
+    host::{DNS_HOST, Host, Machine, Query},
     observe::Observation,
     probes::{Prober, WINDOW},
     report::report,

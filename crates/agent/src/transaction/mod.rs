@@ -51,7 +51,7 @@ pub struct Change {
     /// What is to be known of the change as long as it stays.
     pub note: Option<Note>,
     /// True if the state must be applied even where the host already looks as desired. A report
-    /// does not show everything that a policy may name.
+    /// does not show everything that an apply changes, such as a missing profile of NetworkManager.
     pub always: bool,
 }
 

@@ -5,9 +5,9 @@
 use serde_json::{Value, json};
 use weft_testenv::host_lab::{Capability, Host, HostLab, Installation, Program, capabilities};
 
-use crate::examples::{assert_forwards, wants_open_vswitch};
-use crate::support::{
-    Hold, addresses, condition, example_files, wait_enactment, wait_policy, wait_until,
+use crate::{
+    examples::{assert_forwards, wants_open_vswitch},
+    support::{Hold, addresses, condition, example_files, wait_enactment, wait_policy, wait_until},
 };
 
 async fn vsctl(host: &Host, words: &str) -> String {

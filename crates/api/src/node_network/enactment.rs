@@ -11,8 +11,7 @@ use serde_json::Value;
 
 pub use super::GROUP;
 use super::{NodeNetworkConfigurationPolicySpec, schemas};
-use crate::Condition;
-use crate::resource::custom_resource;
+use crate::{Condition, resource::custom_resource};
 
 /// The version that is stored.
 pub const VERSION: &str = super::VERSION_V1BETA1;

@@ -11,9 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::GROUP;
 use super::{rules, schemas};
-use crate::Condition;
-use crate::resource::custom_resource;
-use crate::scheduling;
+use crate::{Condition, resource::custom_resource, scheduling};
 
 /// The version that is stored.
 pub const VERSION: &str = super::VERSION_V1;

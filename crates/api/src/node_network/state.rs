@@ -7,8 +7,7 @@ use serde_json::Value;
 
 pub use super::GROUP;
 use super::schemas;
-use crate::Condition;
-use crate::resource::custom_resource;
+use crate::{Condition, resource::custom_resource};
 
 /// The version that is stored: the one that kubernetes-nmstate stores, so that its definition may
 /// be applied over this one and back.

@@ -11,8 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ApiOverride, Database, Keystone, rules, schemas};
-use crate::quantity::QuantityText;
-use crate::scheduling;
+use crate::{quantity::QuantityText, scheduling};
 
 /// How the service is deployed, and what it belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

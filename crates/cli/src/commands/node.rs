@@ -18,7 +18,7 @@ use kube::{
 use serde_json::Value;
 use weft_host::{CniType, NetworkList, conf_dir};
 use weft_plan::{NodeNetwork, kinds};
-use weft_runtime::{api_server::client, api_server::fence::Fence};
+use weft_runtime::api_server::{client, fence::Fence};
 
 use crate::output;
 

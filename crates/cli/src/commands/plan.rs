@@ -1,11 +1,10 @@
 //! `weft plan`
 
 use std::{path::PathBuf, process::ExitCode};
-use weft_plan::Live;
 
 use anyhow::{Result, bail};
 use serde_json::Value;
-use weft_plan::{Owner, applied, differences, kinds};
+use weft_plan::{Live, Owner, applied, differences, kinds};
 use weft_runtime::inspect::preview::{self, Preview, UnitPreview};
 
 use crate::{

@@ -1,14 +1,13 @@
 //! `weft release`
 
 use std::{cmp::Reverse, collections::BTreeSet, process::ExitCode};
-use weft_plan::Live;
 
 use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
-use weft_plan::{ObjectKey, Owner, Stage, kinds};
-use weft_runtime::{
-    inspect::presence,
-    inspect::release::{release, release_list},
+use weft_plan::{Live, ObjectKey, Owner, Stage, kinds};
+use weft_runtime::inspect::{
+    presence,
+    release::{release, release_list},
 };
 
 use crate::{

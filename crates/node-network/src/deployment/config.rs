@@ -2,7 +2,6 @@
 //! rules are those of [`crate::validate`].
 
 use std::collections::BTreeMap;
-use weft_plan::Live;
 
 use k8s_openapi::{
     api::core::v1::{Affinity, Toleration},
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 use weft_api::node_network::{
     DnsProbeConfiguration, InterfaceFilter, NMState, NMStateSpec, ProbeConfiguration,
 };
-use weft_plan::Problem;
+use weft_plan::{Live, Problem};
 
 use crate::validate;
 

@@ -5,14 +5,13 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use weft_plan::Live;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use weft_api::node_network::{AGENT_UNTIL_ANNOTATION, NODE_LABEL, POLICY_LABEL, RETRY_ANNOTATION};
-use weft_plan::Problem;
+use weft_plan::{Live, Problem};
 
 use super::selection::Selection;
 use crate::review;

@@ -21,10 +21,12 @@ use weft_plan::{Kind, kinds};
 use weft_runtime::{
     api_server::cluster::{Cluster, Error},
     metrics::Metrics,
-    store::cache::Source,
-    store::notifier::Notifier,
-    store::views::Views,
-    store::watch::{self, Watch},
+    store::{
+        cache::Source,
+        notifier::Notifier,
+        views::Views,
+        watch::{self, Watch},
+    },
 };
 
 /// A view of every object that matters.

@@ -29,12 +29,14 @@ use weft_runtime::{
     api_server::cluster::{Cluster, Error},
     backoff::Backoff,
     metrics::Metrics,
-    reconcile::events::{EventRecorder, Note},
-    reconcile::originals::held_by_another,
-    reconcile::retry::{Pause, SETTLING},
-    reconcile::run::{self, Work},
-    reconcile::seniority,
-    reconcile::status::merge_patch,
+    reconcile::{
+        events::{EventRecorder, Note},
+        originals::held_by_another,
+        retry::{Pause, SETTLING},
+        run::{self, Work},
+        seniority,
+        status::merge_patch,
+    },
     store::watch::Shared,
 };
 
@@ -690,6 +692,11 @@ impl Work for Running {
         let due = self.controller.reconcile(&mut self.memory).await;
         self.controller.metrics.took(POLICIES, began.elapsed());
         due
+    }
+
+    fn panicked(&mut self) {
+        self.controller.metrics.passed(POLICIES, "panic");
+        self.memory = Memory::new();
     }
 
     fn finish(&mut self) {

@@ -16,14 +16,10 @@ use weft_placement::{
     domain::FINALIZER,
     peers::Release,
 };
-use weft_plan::{ObjectKey, manager};
+use weft_plan::{Live, ObjectKey, manager};
 use weft_runtime::{api_server::cluster::Error, reconcile::events::Note};
 
-use super::{
-    place::Place,
-    reconcile::{has_finalizer, key_of},
-    view::View,
-};
+use super::{place::Place, reconcile::key_of, view::View};
 
 /// What is left to be removed from Keystone.
 enum Left {
@@ -42,7 +38,7 @@ impl Place {
         resource: &Arc<Value>,
         view: &View<'_>,
     ) -> Result<Option<Timestamp>, Error> {
-        if !has_finalizer(resource) {
+        if !Live::of(resource).has_finalizer(FINALIZER) {
             return Ok(None);
         }
         // One that cannot be read was never acted upon.

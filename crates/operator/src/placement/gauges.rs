@@ -1,8 +1,7 @@
 //! Metrics of each PlacementAPI: what placement-operator leaves to whoever reads its status.
 
 use std::{collections::HashMap, sync::Arc};
-use weft_plan::Live;
-use weft_plan::condition;
+use weft_plan::{Live, condition};
 
 use jiff::Timestamp;
 use serde_json::Value;

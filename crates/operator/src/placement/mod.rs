@@ -24,9 +24,11 @@ use weft_plan::{Domain, Selection, kinds};
 use weft_runtime::{
     api_server::cluster::Cluster,
     metrics::Metrics,
-    store::cache::Source,
-    store::notifier::Notifier,
-    store::watch::{self, Shared, Watch},
+    store::{
+        cache::Source,
+        notifier::Notifier,
+        watch::{self, Shared, Watch},
+    },
 };
 
 /// The controller of PlacementAPIs.

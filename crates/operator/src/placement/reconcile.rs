@@ -6,7 +6,6 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use weft_plan::Live;
 
 use futures::FutureExt;
 use jiff::Timestamp;
@@ -19,12 +18,12 @@ use weft_placement::{
     peers::{Claim, database::RandomBytes},
 };
 use weft_plan::{
-    Domain, Manifest, ObjectKey, Owner, Step, Unit, drift, kinds, manager, owned,
+    Domain, Live, Manifest, ObjectKey, Owner, Step, Unit, drift, kinds, manager, owned,
     report::FailureClass,
 };
 use weft_runtime::{
-    api_server::cluster::Error, reconcile::defect::defect, reconcile::objects::Objects,
-    reconcile::originals::held_by_another,
+    api_server::cluster::Error,
+    reconcile::{defect::defect, objects::Objects, originals::held_by_another},
 };
 
 use super::{memory::Memory, place::Place, view::View};
@@ -126,7 +125,7 @@ impl Place {
             let view = View::new(self, &owner, &memory.failures, &memory.tasks);
             assessment = look(&latest, elder, self, &view);
             memory.asked = view.into_asked();
-            if assessment.holds && !has_finalizer(&latest) {
+            if assessment.holds && !Live::of(&latest).has_finalizer(FINALIZER) {
                 match self.bind(&latest).await {
                     Ok(()) => continue,
                     Err(error) => {
@@ -294,11 +293,6 @@ impl Place {
 /// The same time by the clock that pauses are measured with.
 fn instant(time: Timestamp) -> Instant {
     Instant::now() + Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default()
-}
-
-/// Reports whether the resource has our finalizer.
-pub(super) fn has_finalizer(resource: &Value) -> bool {
-    Live::of(resource).has_finalizer(FINALIZER)
 }
 
 fn look(resource: &Value, elder: Option<&str>, place: &Place, view: &View<'_>) -> Assessment {

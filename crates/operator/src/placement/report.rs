@@ -5,10 +5,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use weft_api::placement::{Condition, PlacementApiStatus};
 use weft_placement::{Assessment, conditions, status::status};
-use weft_plan::Live;
-use weft_plan::{Domain, manager, report::Blocked};
+use weft_plan::{Domain, Live, manager, report::Blocked};
 use weft_runtime::{
-    api_server::cluster::Error, reconcile::events::Note, reconcile::status::merge_patch,
+    api_server::cluster::Error,
+    reconcile::{events::Note, status::merge_patch},
 };
 
 use super::{memory::Memory, place::Place, reconcile::key_of};

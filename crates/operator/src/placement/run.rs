@@ -9,8 +9,9 @@ use std::{
 use serde_json::Value;
 use tokio::{sync::watch as channel, task::JoinSet};
 use tokio_util::sync::CancellationToken;
-use weft_plan::{Live, kinds};
+use weft_plan::{Domain, Live, kinds};
 use weft_runtime::{
+    heap,
     reconcile::run::{self, Work},
     store::{cache::Source, watch},
 };
@@ -90,9 +91,17 @@ impl Work for Running {
         due
     }
 
+    fn panicked(&mut self) {
+        let Place {
+            metrics, domain, ..
+        } = &self.place;
+        metrics.passed(domain.name(), "panic");
+    }
+
     fn finish(&mut self) {
         let resources = self.place.shared.lock().resources();
         gauges::set(&self.place.metrics, &self.place.namespace, &resources);
+        heap::give_back();
     }
 
     async fn changed(&self) {

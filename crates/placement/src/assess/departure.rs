@@ -2,11 +2,10 @@
 //! made for it goes by its owner references.
 
 use std::sync::Arc;
-use weft_plan::Live;
 
 use serde_json::Value;
 use weft_api::placement::PlacementApi;
-use weft_plan::{Kind, ObjectKey, kinds};
+use weft_plan::{Kind, Live, ObjectKey, kinds};
 
 use crate::{
     peers::{FINALIZER, Release, credential, database, keystone, topology},

@@ -2,10 +2,9 @@
 //! them and what is released.
 
 use std::sync::Arc;
-use weft_plan::Live;
 
 use serde_json::Value;
-use weft_plan::{ObjectKey, kinds};
+use weft_plan::{Live, ObjectKey, kinds};
 
 use super::{End, Walk, database::is_operated, keystone, object};
 use crate::{

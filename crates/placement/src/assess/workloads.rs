@@ -1,11 +1,10 @@
 //! What serves and what runs: the Services, the Job that prepares the database, the Deployment.
 
 use std::sync::Arc;
-use weft_plan::Live;
 
 use serde_json::Value;
 use weft_plan::{
-    ObjectKey, kinds,
+    Live, ObjectKey, kinds,
     rollout::{PodView, Rollout, last_words, rollout},
 };
 

@@ -6,8 +6,9 @@
 
 use serde_json::Value;
 use weft_operands::problems::given;
+use weft_plan::Live;
 
-use super::{holds, name};
+use super::name;
 use crate::Config;
 
 /// On the Secret while pods use it, as nova-operator has it.
@@ -35,7 +36,7 @@ pub fn unused<'a>(
 ) -> Vec<&'a Value> {
     secrets
         .into_iter()
-        .filter(|secret| holds(secret, FINALIZER) && Some(name(secret)) != keep)
+        .filter(|secret| Live::of(secret).has_finalizer(FINALIZER) && Some(name(secret)) != keep)
         .collect()
 }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 use weft_operands::problems::given;
-use weft_plan::{Manifest, ManifestError, kinds};
+use weft_plan::{Live, Manifest, ManifestError, kinds};
 
-use super::{FINALIZER, condition, holds, is_outdated, name, text};
+use super::{FINALIZER, is_outdated, name, text};
 use crate::{
     Config, Database,
     conditions::{State, Step},
@@ -196,7 +196,7 @@ pub fn ready(
     secret: &Value,
 ) -> Result<Ready, State> {
     for (object, kind) in [(database, "MariaDBDatabase"), (account, "MariaDBAccount")] {
-        let said = condition(object, &format!("{kind}Ready"));
+        let said = Live::of(object).condition(&format!("{kind}Ready"));
         let status = said.map(|said| text(&said["status"])).unwrap_or_default();
         if let Some(said) = said.filter(|said| status == "False" && said["severity"] == "Error") {
             return Err(Step::Db.fails(format!(
@@ -228,7 +228,8 @@ pub fn ready(
 /// the end, when `keep` is nothing, these are all.
 pub fn unused<'a>(accounts: &'a [Arc<Value>], keep: Option<&str>) -> Vec<&'a Value> {
     let is_ours = |account: &&Value| {
-        account["metadata"]["labels"][OF_DATABASE] == NAME && holds(account, FINALIZER)
+        account["metadata"]["labels"][OF_DATABASE] == NAME
+            && Live::of(account).has_finalizer(FINALIZER)
     };
     accounts
         .iter()

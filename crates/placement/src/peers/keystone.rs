@@ -1,12 +1,11 @@
 //! Keystone as keystone-operator runs it: its addresses, and the registration of the service in it.
 
 use std::sync::Arc;
-use weft_plan::Live;
 
 use serde_json::{Map, Value, json};
 use weft_api::placement::ENDPOINTS;
 use weft_operands::problems::given;
-use weft_plan::{Kind, Manifest, ManifestError, kinds};
+use weft_plan::{Kind, Live, Manifest, ManifestError, kinds};
 
 use super::{FINALIZER, is_outdated, mirror, name};
 use crate::{

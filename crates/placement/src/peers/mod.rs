@@ -13,8 +13,7 @@ pub mod topology;
 
 use serde_json::{Value, json};
 use weft_api::placement::{GROUP, KIND};
-use weft_plan::Live;
-use weft_plan::{OWNER_LABEL, ObjectKey};
+use weft_plan::{Live, OWNER_LABEL, ObjectKey};
 
 use crate::conditions::State;
 
@@ -23,11 +22,6 @@ use crate::conditions::State;
 pub const FINALIZER: &str = "openstack.org/placementapi";
 /// The field manager of this domain.
 const MANAGER: &str = "weft/placement";
-
-/// Reports whether an object carries a finalizer.
-pub fn holds(object: &Value, finalizer: &str) -> bool {
-    Live::of(object).has_finalizer(finalizer)
-}
 
 /// Reports whether an object was made for a PlacementAPI, by Weft or by placement-operator.
 pub fn is_of_placement(object: &Value) -> bool {
@@ -62,7 +56,9 @@ impl Claim {
         let is_labelled = labels
             .iter()
             .all(|(label, value)| metadata["labels"][label] == *value);
-        if !metadata["deletionTimestamp"].is_null() || holds(live, finalizer) && is_labelled {
+        if !metadata["deletionTimestamp"].is_null()
+            || Live::of(live).has_finalizer(finalizer) && is_labelled
+        {
             return None;
         }
         let mut body = json!({
@@ -218,14 +214,6 @@ impl<'a> Patch<'a> {
     }
 }
 
-/// A condition of an object of an OpenStack operator, in their form.
-fn condition<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
-    object["status"]["conditions"]
-        .as_array()?
-        .iter()
-        .find(|condition| condition["type"] == name)
-}
-
 /// Reports whether what an object says in status is about an older specification. Not all of them
 /// tell which one it is about.
 fn is_outdated(object: &Value) -> bool {
@@ -237,7 +225,9 @@ fn is_outdated(object: &Value) -> bool {
 /// the worst of its conditions, the latest of equally bad ones. Nothing while it says nothing.
 fn mirror(object: &Value) -> Option<State> {
     let conditions = object["status"]["conditions"].as_array()?;
-    let ready = condition(object, "Ready").filter(|ready| ready["status"] == "True");
+    let ready = Live::of(object)
+        .condition("Ready")
+        .filter(|ready| ready["status"] == "True");
     let since = |condition: &Value| text(&condition["lastTransitionTime"]).to_owned();
     let worst = || {
         conditions.iter().min_by_key(|condition| {

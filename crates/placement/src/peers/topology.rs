@@ -4,7 +4,7 @@ use serde_json::Value;
 use weft_operands::problems::given;
 use weft_plan::Live;
 
-use super::{FINALIZER, holds, name};
+use super::{FINALIZER, name};
 use crate::{
     Config,
     conditions::{State, Step},
@@ -53,7 +53,9 @@ pub fn unused<'a>(
 ) -> Vec<&'a Value> {
     topologies
         .into_iter()
-        .filter(|topology| holds(topology, finalizer) && Some(name(topology)) != keep)
+        .filter(|topology| {
+            Live::of(topology).has_finalizer(finalizer) && Some(name(topology)) != keep
+        })
         .collect()
 }
 

@@ -2,12 +2,11 @@
 //! what it calls for.
 
 use std::time::Duration;
-use weft_plan::Live;
 
 use http::{Method, Request, header};
 use kube::{Client, core::Status};
 use serde_json::{Value, json};
-use weft_plan::{Kind, ObjectKey, report::FailureClass};
+use weft_plan::{Kind, Live, ObjectKey, report::FailureClass};
 
 use crate::api_server::fence::Closed;
 
@@ -256,7 +255,7 @@ impl Cluster {
         let items = list["items"].as_array().cloned().unwrap_or_default();
         Ok((
             items.into_iter().map(|item| typed(item, kind)).collect(),
-            version(&list),
+            Live::of(&list).resource_version(),
         ))
     }
 
@@ -275,7 +274,7 @@ impl Cluster {
                 .as_array_mut()
                 .map(std::mem::take)
                 .unwrap_or_default();
-            let is_owned = |item: &Value| Live::of(item).owners().any(|owner| owner["uid"] == uid);
+            let is_owned = |item: &Value| Live::of(item).is_owned_by(uid);
             found.extend(
                 items
                     .into_iter()
@@ -316,7 +315,7 @@ impl Cluster {
         let items = list["items"].as_array().cloned().unwrap_or_default();
         Ok((
             items.into_iter().map(|item| typed(item, kind)).collect(),
-            version(&list),
+            Live::of(&list).resource_version(),
         ))
     }
 
@@ -552,16 +551,6 @@ fn path(key: &ObjectKey) -> String {
         collection(key.kind, key.namespace.as_deref()),
         key.name
     )
-}
-
-/// The resourceVersion of an object or a list, 0 if it has none. (They are numbers, and grow with
-/// every write: Kubernetes API concepts, "Resource versions".)
-pub(crate) fn version(object: &Value) -> u64 {
-    object
-        .pointer("/metadata/resourceVersion")
-        .and_then(Value::as_str)
-        .and_then(|text| text.parse().ok())
-        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! The state of a resource for people: its status, and its workloads and pods as they are now.
 
 use std::collections::BTreeMap;
-use weft_plan::Live;
-use weft_plan::condition;
 
 use futures::{StreamExt, future::join_all, stream};
 use jiff::Timestamp;
@@ -14,7 +12,7 @@ use kube::{
 };
 use serde_json::Value;
 use weft_plan::{
-    Domain, Facts, Input, Inventory, Kind, OWNER_LABEL, ObjectKey, Owner, kinds,
+    Domain, Facts, Input, Inventory, Kind, Live, OWNER_LABEL, ObjectKey, Owner, condition, kinds,
     report::Blocked,
     rollout::{self, PodView, Rollout},
 };
@@ -22,8 +20,7 @@ use weft_plan::{
 use crate::{
     api_server::cluster::{Cluster, Error},
     inspect::presence::{self, Leader},
-    reconcile::objects::Objects,
-    reconcile::stored::inventory_key,
+    reconcile::{objects::Objects, stored::inventory_key},
 };
 
 /// The state of a resource.

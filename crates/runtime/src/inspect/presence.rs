@@ -1,12 +1,11 @@
 //! The operators that are installed, and the replica that leads.
 
 use std::collections::BTreeMap;
-use weft_plan::Live;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use weft_plan::{
-    Domain, Kind, ObjectKey, is_at_rest, kinds,
+    Domain, Kind, Live, ObjectKey, is_at_rest, kinds,
     report::{Blocked, FailureClass},
 };
 

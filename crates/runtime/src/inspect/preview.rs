@@ -2,13 +2,12 @@
 //! comparison and the same order.
 
 use std::sync::Arc;
-use weft_plan::Live;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use serde_json::Value;
 use weft_plan::{
-    Decision, Deviation, Difference, Fact, Facts, Hold, Inventory, Kind, Manifest, Notice,
+    Decision, Deviation, Difference, Fact, Facts, Hold, Inventory, Kind, Live, Manifest, Notice,
     ObjectKey, Refusal, Selection, Stage, Step, Unit, What, drift, is_immutable, is_kept_for_ever,
     kinds, owned,
     report::{Blocked, FailureClass},
@@ -18,13 +17,14 @@ use weft_plan::{
 use crate::{
     api_server::cluster::Error,
     inspect::presence,
-    reconcile::apply::waiting,
-    reconcile::certificates,
-    reconcile::decide,
-    reconcile::objects::Objects,
-    reconcile::seniority,
-    reconcile::stored::{self, Stored, StoredError},
-    reconcile::teardown::Parting,
+    reconcile::{
+        apply::waiting,
+        certificates, decide,
+        objects::Objects,
+        seniority,
+        stored::{self, Stored, StoredError},
+        teardown::Parting,
+    },
 };
 
 /// Requests in flight at once.

@@ -2,15 +2,16 @@
 //! running as it is.
 
 use serde_json::Value;
-use weft_plan::Live;
-use weft_plan::{OWNER_LABEL, ObjectKey, release_patch};
+use weft_plan::{Live, OWNER_LABEL, ObjectKey, release_patch};
 
 use crate::{
     api_server::cluster::Error,
     inspect::presence,
-    reconcile::finalizer::{self, FINALIZER},
-    reconcile::objects::Objects,
-    reconcile::stored::{self, StoredError},
+    reconcile::{
+        finalizer::{self, FINALIZER},
+        objects::Objects,
+        stored::{self, StoredError},
+    },
 };
 
 /// The number of attempts on one object after another client wrote it in between.

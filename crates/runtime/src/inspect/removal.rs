@@ -14,9 +14,11 @@ use weft_plan::{Domain, Inventory, ObjectKey, Owner, kinds, manager, report::Rem
 
 use crate::{
     api_server::cluster::{Cluster, Error},
-    reconcile::objects::Objects,
-    reconcile::stored::{self, StoredError},
-    reconcile::teardown::{self, Course, Parting},
+    reconcile::{
+        objects::Objects,
+        stored::{self, StoredError},
+        teardown::{self, Course, Parting},
+    },
 };
 
 /// Requests in flight at once.

@@ -15,18 +15,18 @@ use std::{
     future::Future,
     time::{Duration, Instant},
 };
-use weft_plan::Live;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use weft_plan::{ObjectKey, kinds};
+use weft_plan::{Live, ObjectKey, kinds};
 
 use crate::{
-    api_server::cluster::version,
-    api_server::cluster::{Cluster, Error},
-    api_server::fence::Fence,
+    api_server::{
+        cluster::{Cluster, Error},
+        fence::Fence,
+    },
     store::rewind::Rewind,
 };
 
@@ -74,7 +74,7 @@ impl History {
 
     /// Notes the lease as it is.
     fn read(&mut self, lease: &Value) {
-        let version = version(lease);
+        let version = Live::of(lease).resource_version();
         // Other writes may have brought the restored data to a higher version by now. Nobody else
         // renews a lease in the name of this candidate.
         let renewed = |lease: &Value| {

@@ -20,6 +20,7 @@ use weft_plan::{
 
 use crate::{
     api_server::cluster::Cluster,
+    heap,
     metrics::Metrics,
     process::Wishes,
     reconcile::{
@@ -474,7 +475,14 @@ impl Work for Running {
         self.controller.reconcile_all(&mut self.memories).await
     }
 
-    fn finish(&mut self) {}
+    fn panicked(&mut self) {
+        let context = &self.controller.context;
+        context.metrics.passed(context.domain.name(), "panic");
+    }
+
+    fn finish(&mut self) {
+        heap::give_back();
+    }
 
     async fn changed(&self) {
         self.controller.context.shared.changed().await;

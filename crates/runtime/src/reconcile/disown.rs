@@ -2,8 +2,7 @@
 //! the garbage collector would delete the cluster's network together with the resource.
 
 use serde_json::{Value, json};
-use weft_plan::Live;
-use weft_plan::{ADOPT_ANNOTATION, OWNER_LABEL, ObjectKey, kinds, report::FailureClass};
+use weft_plan::{ADOPT_ANNOTATION, Live, OWNER_LABEL, ObjectKey, kinds, report::FailureClass};
 
 use crate::{api_server::cluster::Error, reconcile::objects::Objects};
 

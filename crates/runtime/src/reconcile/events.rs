@@ -6,8 +6,6 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
-use weft_plan::Live;
-use weft_plan::condition;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
@@ -15,7 +13,7 @@ use kube::{
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
 use serde_json::Value;
-use weft_plan::{Kind, ObjectKey, escape};
+use weft_plan::{Kind, Live, ObjectKey, condition, escape};
 
 use crate::api_server::cluster::TIMEOUT;
 

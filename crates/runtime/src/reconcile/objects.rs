@@ -5,14 +5,13 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use weft_plan::Live;
 
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use weft_plan::{
-    Deviation, Domain, Drift, Hold, Kind, Manifest, Mode, ObjectKey, Owner, Stage, Step, Unit,
-    deletion, effective_body, is_kept_for_ever, kinds, leave_patch,
+    Deviation, Domain, Drift, Hold, Kind, Live, Manifest, Mode, ObjectKey, Owner, Stage, Step,
+    Unit, deletion, effective_body, is_kept_for_ever, kinds, leave_patch,
     report::{Failure, FailureClass},
     step, take_patch,
 };
@@ -21,8 +20,7 @@ use crate::{
     api_server::cluster::{BRIEFLY, Cluster, Error},
     metrics::Metrics,
     reconcile::retry::{Attempt, Retries},
-    store::cache::ByName,
-    store::watch::Shared,
+    store::{cache::ByName, watch::Shared},
 };
 
 /// Requests in flight at once, for all units together.

@@ -4,21 +4,21 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
-use weft_plan::Live;
 
 use futures::future::join_all;
 use jiff::Timestamp;
 use serde_json::Value;
 use weft_plan::{
-    Drift, Mode, Notice, ObjectKey, Unit, kinds,
+    Drift, Live, Mode, Notice, ObjectKey, Unit, kinds,
     report::{Failure, FailureClass, Report, UnitReport, WorkloadReport},
     rollout::{self, Rollout},
 };
 
 use crate::{
-    api_server::cluster,
-    reconcile::context::Context,
-    reconcile::objects::{Applied, Objects},
+    reconcile::{
+        context::Context,
+        objects::{Applied, Objects},
+    },
     store::cache::Source,
 };
 
@@ -284,7 +284,7 @@ pub async fn confirm(
             // A watch may have shown a new object of that name since the list was taken.
             let is_newer = known
                 .as_ref()
-                .is_some_and(|known| cluster::version(known) > version);
+                .is_some_and(|known| Live::of(known).resource_version() > version);
             if !is_there && !is_newer {
                 tracing::info!(object = %key.human(), "gone, though it was there a moment ago");
                 cache.gone(key, uid);

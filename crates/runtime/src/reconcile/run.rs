@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     backoff::Backoff,
-    heap,
     reconcile::{defect::defect, retry},
 };
 
@@ -38,7 +37,10 @@ pub trait Work {
     /// Reconciles. Returns when the next reconcile is due, if nothing changes before.
     fn reconcile(&mut self) -> impl Future<Output = Option<Instant>> + Send;
 
-    /// Ends a round, also while another replica leads: sets gauges.
+    /// Counts a reconcile that panicked, and drops state that it may have left half changed.
+    fn panicked(&mut self);
+
+    /// Ends a round, also while another replica leads: sets gauges and returns memory.
     fn finish(&mut self);
 
     /// Waits for a change.
@@ -69,6 +71,7 @@ pub async fn run(
                 Ok(due) => due,
                 Err(panic) => {
                     defect(&*panic);
+                    work.panicked();
                     Some(Instant::now() + backoff.next_pause())
                 }
             },
@@ -76,7 +79,6 @@ pub async fn run(
             false => None,
         };
         work.finish();
-        heap::give_back();
         tokio::select! {
             () = work.changed() => {}
             () = retry::at(due) => {}
@@ -143,6 +145,10 @@ mod tests {
             None
         }
 
+        fn panicked(&mut self) {
+            self.note("panicked");
+        }
+
         fn finish(&mut self) {}
 
         async fn changed(&self) {
@@ -183,6 +189,7 @@ mod tests {
             "leads",
             "catches up",
             "reconciles",
+            "panicked",
             "leads",
             "reconciles",
             "quiet",
@@ -201,6 +208,8 @@ mod tests {
         let mut watches = JoinSet::new();
         watches.spawn(async {});
         let (_lead, leading) = channel::channel(false);
-        run(work, watches, leading, CancellationToken::new()).await;
+        let running = run(work, watches, leading, CancellationToken::new());
+        let ended = tokio::time::timeout(Duration::from_secs(60), running).await;
+        assert!(ended.is_ok(), "the loop goes on without its watch");
     }
 }

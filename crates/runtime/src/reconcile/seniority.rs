@@ -1,8 +1,7 @@
 //! Of several resources of which only one can count: the oldest.
 
 use serde_json::Value;
-use weft_plan::Live;
-use weft_plan::{Domain, Problem, Refusal};
+use weft_plan::{Domain, Live, Problem, Refusal};
 
 use crate::reconcile::finalizer::FINALIZER;
 

@@ -2,10 +2,12 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use weft_plan::Live;
-use weft_plan::{ObjectKey, Unit, escape, manager, report::Report};
+use weft_plan::{Live, ObjectKey, Unit, escape, manager, report::Report};
 
-use crate::{api_server::cluster::Error, reconcile::context::Context, reconcile::events};
+use crate::{
+    api_server::cluster::Error,
+    reconcile::{context::Context, events},
+};
 
 /// The status that a report leads to, or `None` if the resource says so already.
 pub(crate) fn changed(

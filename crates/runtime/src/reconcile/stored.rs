@@ -2,11 +2,10 @@
 //! original operator.
 
 use std::sync::Arc;
-use weft_plan::Live;
 
 use serde_json::{Value, json};
 use weft_plan::{
-    Domain, Inventory, InventoryError, Manifest, OWNER_LABEL, ObjectKey, Owner, kinds,
+    Domain, Inventory, InventoryError, Live, Manifest, OWNER_LABEL, ObjectKey, Owner, kinds,
 };
 
 use crate::{api_server::cluster::Error, reconcile::objects::Objects};

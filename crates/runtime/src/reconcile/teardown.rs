@@ -2,25 +2,25 @@
 //! what the operands made, Weft's notes, and at last the finalizer.
 
 use std::collections::BTreeSet;
-use weft_plan::Live;
 
 use futures::future::join_all;
 use serde_json::Value;
 use weft_plan::{
-    Domain, Inventory, OWNER_LABEL, ObjectKey, Owner, Stage, drift, is_kept_for_ever, kinds,
+    Domain, Inventory, Live, OWNER_LABEL, ObjectKey, Owner, Stage, drift, is_kept_for_ever, kinds,
     report::{Paused, Removal, Report},
     rollout::PodView,
 };
 
 use crate::{
     api_server::cluster::Error,
-    reconcile::context::Context,
-    reconcile::disown,
-    reconcile::finalizer::{self, FINALIZER},
-    reconcile::objects::Objects,
-    reconcile::originals,
-    reconcile::prune,
-    reconcile::stored::{self, StoredError},
+    reconcile::{
+        context::Context,
+        disown,
+        finalizer::{self, FINALIZER},
+        objects::Objects,
+        originals, prune,
+        stored::{self, StoredError},
+    },
 };
 
 /// The findings about a deletion from one look to the next, so that nothing is asked twice.

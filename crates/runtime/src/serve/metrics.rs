@@ -17,11 +17,13 @@ use weft_plan::{ProcessSettings, ServerTls};
 use crate::{
     api_server::cluster::Cluster,
     metrics::Metrics,
-    serve::access::{Access, Unanswered},
-    serve::access_limit::Verdict,
-    serve::connections::{self, Endpoint, Limits, text, with},
-    serve::exposition,
-    serve::tls::{self, Identity},
+    serve::{
+        access::{Access, Unanswered},
+        access_limit::Verdict,
+        connections::{self, Endpoint, Limits, text, with},
+        exposition,
+        tls::{self, Identity},
+    },
 };
 
 /// The path of the metrics.

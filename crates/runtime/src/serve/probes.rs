@@ -11,8 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     metrics::Metrics,
-    serve::connections::{self, Endpoint, Limits, text},
-    serve::exposition,
+    serve::{
+        connections::{self, Endpoint, Limits, text},
+        exposition,
+    },
     store::watch::Shared,
 };
 

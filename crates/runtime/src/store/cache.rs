@@ -12,12 +12,11 @@ use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
 };
-use weft_plan::Live;
 
 use serde_json::{Value, json};
-use weft_plan::{Fact, Facts, Inventory, Kind, OWNER_LABEL, ObjectKey, kinds, rollout::PodView};
-
-use crate::api_server::cluster::version;
+use weft_plan::{
+    Fact, Facts, Inventory, Kind, Live, OWNER_LABEL, ObjectKey, kinds, rollout::PodView,
+};
 
 /// A stream of objects that the cache is fed from. One kind may come from several.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -144,7 +143,7 @@ impl Known {
     fn new(object: &Value) -> Self {
         let uid = Live::of(object).uid().to_owned();
         Self {
-            version: version(object),
+            version: Live::of(object).resource_version(),
             uid,
             text: Some(object.to_string().into()),
         }
@@ -666,7 +665,7 @@ impl Store {
     fn feed(&mut self, change: Change) -> bool {
         if let Change::Applied(object) | Change::Deleted(object) | Change::Listed(object) = &change
         {
-            self.told = self.told.max(version(object));
+            self.told = self.told.max(Live::of(object).resource_version());
         }
         match change {
             Change::Applied(object) => self.put(object),
@@ -739,7 +738,7 @@ impl Store {
             return false;
         }
         if let Some(known) = self.objects.get(&key)
-            && known.version >= version(&object)
+            && known.version >= Live::of(&object).resource_version()
         {
             return false;
         }
@@ -772,7 +771,7 @@ impl Store {
         let outdated = self
             .objects
             .get(&key)
-            .is_none_or(|known| known.version > version(object));
+            .is_none_or(|known| known.version > Live::of(object).resource_version());
         !outdated && self.objects.remove(&key).is_some()
     }
 }
@@ -873,7 +872,10 @@ mod tests {
         cache.feed(&source, Change::Applied(object(5, "a")));
         cache.wrote(&object(6, "a"));
         let known = |cache: &Cache| match cache.look(&source) {
-            Look::Told(all) => all.iter().map(|object| version(object)).collect(),
+            Look::Told(all) => all
+                .iter()
+                .map(|object| Live::of(object).resource_version())
+                .collect(),
             _ => Vec::new(),
         };
         assert_eq!(known(&cache), [6]);
@@ -1007,7 +1009,9 @@ mod tests {
     }
 
     fn known(cache: &Cache) -> Option<u64> {
-        cache.owned(&key()).map(|object| version(&object))
+        cache
+            .owned(&key())
+            .map(|object| Live::of(&object).resource_version())
     }
 
     #[test]

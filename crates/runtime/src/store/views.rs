@@ -11,10 +11,7 @@ use weft_plan::Live;
 
 use serde_json::Value;
 
-use crate::{
-    api_server::cluster::version, store::cache::Change, store::notifier::Notifier,
-    store::stream::Failed, store::watch::Sink,
-};
+use crate::store::{cache::Change, notifier::Notifier, stream::Failed, watch::Sink};
 
 /// The views of the objects of one kind, by name.
 pub struct Views<V> {
@@ -132,7 +129,7 @@ impl<V: PartialEq> Known<V> {
             .values()
             .all(|viewed| viewed.version > at || uids.contains(viewed.uid.as_str()));
         let is_known = |object: &Value| match self.objects.get(name(object)) {
-            Some(viewed) => viewed.version >= version(object),
+            Some(viewed) => viewed.version >= Live::of(object).resource_version(),
             None => self.buried.contains_key(name(object)),
         };
         nothing_gone && list.iter().all(is_known)
@@ -173,7 +170,11 @@ impl<V: PartialEq> Known<V> {
 
     /// Returns whether that is news.
     fn put(&mut self, object: &Value, view: Option<V>) -> bool {
-        let (name, uid, version) = (name(object), uid(object), version(object));
+        let (name, uid, version) = (
+            name(object),
+            uid(object),
+            Live::of(object).resource_version(),
+        );
         if self.buried.get(name).is_some_and(|buried| buried == uid)
             || self
                 .objects
@@ -206,7 +207,7 @@ impl<V: PartialEq> Known<V> {
         let outdated = self
             .objects
             .get(name)
-            .is_none_or(|viewed| viewed.version > version(object));
+            .is_none_or(|viewed| viewed.version > Live::of(object).resource_version());
         !outdated
             && self
                 .objects

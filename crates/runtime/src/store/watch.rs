@@ -19,10 +19,12 @@ use weft_plan::{Kind, kinds};
 
 use crate::{
     metrics::Metrics,
-    store::cache::{Cache, Change, Silence, Source},
-    store::notifier::Notifier,
-    store::rewind::Rewind,
-    store::stream::{self, Failed, News, Selection},
+    store::{
+        cache::{Cache, Change, Silence, Source},
+        notifier::Notifier,
+        rewind::Rewind,
+        stream::{self, Failed, News, Selection},
+    },
 };
 
 /// The store, with a notification of each change.

@@ -11,8 +11,10 @@ use tokio::task::JoinHandle;
 
 use crate::{
     metrics::Metrics,
-    store::cache::Source,
-    store::watch::{self, Shared, Watch},
+    store::{
+        cache::Source,
+        watch::{self, Shared, Watch},
+    },
 };
 
 /// A set of watches. Each runs while it is wanted, and no longer than the set. The store forgets

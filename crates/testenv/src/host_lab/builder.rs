@@ -5,8 +5,10 @@ use std::net::Ipv4Addr;
 use anyhow::{Context, Result, bail};
 use futures::future::try_join_all;
 
-use crate::ControlPlane;
-use crate::relay::{Relay, listen_in};
+use crate::{
+    ControlPlane,
+    relay::{Relay, listen_in},
+};
 
 use super::gateway::{self, Gateway};
 use super::host::Host;

@@ -7,9 +7,11 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use crate::builder::START_TIMEOUT;
-use crate::lab::network::{self, Network};
-use crate::process::Process;
+use crate::{
+    builder::START_TIMEOUT,
+    lab::network::{self, Network},
+    process::Process,
+};
 
 use super::addresses;
 

@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use tokio::io::AsyncWriteExt;
 
-use crate::builder::START_TIMEOUT;
-use crate::init::{Init, enter, enter_bound};
-use crate::process::{Process, end_of};
+use crate::{
+    builder::START_TIMEOUT,
+    init::{Init, enter, enter_bound},
+    process::{Process, end_of},
+};
 
 use super::addresses;
 use super::gateway::Gateway;

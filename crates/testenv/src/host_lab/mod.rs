@@ -59,9 +59,7 @@ pub use program::Program;
 
 use gateway::Gateway;
 
-use crate::ControlPlane;
-use crate::lab::network;
-use crate::relay::Relay;
+use crate::{ControlPlane, lab::network, relay::Relay};
 
 /// A control plane with hosts. Dropping it ends it.
 pub struct HostLab {

@@ -4,8 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::lab::in_namespaces;
-use crate::programs::cache;
+use crate::{lab::in_namespaces, programs::cache};
 
 /// The folder whose `usr` has them: `/` where the machine has them itself, else that in weft's
 /// cache, if it is there.

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use rustix::process::Signal;
 
-use crate::init::{child_of, kill};
-use crate::process::{Process, end_of};
+use crate::{
+    init::{child_of, kill},
+    process::{Process, end_of},
+};
 
 /// Killed on drop.
 #[derive(Debug)]

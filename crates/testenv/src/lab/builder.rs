@@ -10,9 +10,7 @@ use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
-use crate::ControlPlane;
-use crate::builder::START_TIMEOUT;
-use crate::relay::Relay;
+use crate::{ControlPlane, builder::START_TIMEOUT, relay::Relay};
 
 use super::cgroups::Cgroups;
 use super::network::{self, Network};

@@ -7,8 +7,7 @@ use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::pki::Authority;
-use crate::workdir::write_private;
+use crate::{pki::Authority, workdir::write_private};
 
 use super::images::PAUSE;
 use super::site::Site;

@@ -63,8 +63,7 @@ pub use site::addresses;
 use cgroups::Cgroups;
 use network::Network;
 
-use crate::ControlPlane;
-use crate::relay::Relay;
+use crate::{ControlPlane, relay::Relay};
 
 /// A control plane with real nodes. Dropping it ends it.
 pub struct Lab {

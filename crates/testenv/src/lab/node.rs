@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::builder::START_TIMEOUT;
-use crate::host_lab::open_vswitch;
-use crate::init::{Init, enter};
-use crate::pki::Authority;
-use crate::process::end_of;
+use crate::{
+    builder::START_TIMEOUT,
+    host_lab::open_vswitch,
+    init::{Init, enter},
+    pki::Authority,
+    process::end_of,
+};
 
 use super::builder::NodeOptions;
 use super::cgroups::Cgroups;

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::pki::Authority;
-use crate::workdir::WorkDir;
+use crate::{pki::Authority, workdir::WorkDir};
 
 /// Addresses of a lab. They are the same in each one: each is a world of its own.
 pub mod addresses {

@@ -29,8 +29,10 @@ pub use fault::{Events, Fault, Match};
 pub use request_info::{RequestInfo, is_write};
 pub use state::{Recorded, When};
 
-use crate::control_plane::{ControlPlane, client_from};
-use crate::pki;
+use crate::{
+    control_plane::{ControlPlane, client_from},
+    pki,
+};
 use server::{Server, upstream_client};
 use state::{End, RuleId, State};
 

@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use crate::builder::START_TIMEOUT;
-use crate::process::free_port;
-use crate::relay::Relay;
+use crate::{builder::START_TIMEOUT, process::free_port, relay::Relay};
 
 use super::site::Running;
 use super::{Container, MariaDb, Site};

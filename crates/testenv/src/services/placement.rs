@@ -4,9 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::builder::START_TIMEOUT;
-use crate::process::end_of;
-use crate::relay::Relay;
+use crate::{builder::START_TIMEOUT, process::end_of, relay::Relay};
 
 use super::site::Running;
 use super::{Container, Site};

@@ -10,11 +10,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Context, Result, bail};
 use tokio::io::AsyncWriteExt;
 
-use crate::init::{Init, enter, enter_bound};
-use crate::lab::network;
-use crate::process::Process;
-use crate::relay::{Relay, listen_in};
-use crate::workdir::WorkDir;
+use crate::{
+    init::{Init, enter, enter_bound},
+    lab::network,
+    process::Process,
+    relay::{Relay, listen_in},
+    workdir::WorkDir,
+};
 
 use super::{Container, missing};
 

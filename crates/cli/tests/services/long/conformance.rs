@@ -4,9 +4,12 @@ use serde_json::json;
 use weft_plan::kinds;
 use weft_testenv::services::{Conformance, MariaDb, Policy, Site};
 
-use crate::cluster::{NAMESPACE, start, wait_ready};
-use crate::harness::*;
-use crate::{DATABASE, DATABASE_URL, prepare, serve, without_keystone};
+use crate::{
+    DATABASE, DATABASE_URL,
+    cluster::{NAMESPACE, start, wait_ready},
+    harness::*,
+    prepare, serve, without_keystone,
+};
 
 /// How many requests the suite makes of a server with this policy.
 const REQUESTS: [(Policy, usize); 4] = [

@@ -8,11 +8,13 @@ use weft_testenv::{
     services::{Gate, Keystone, MariaDb, Site},
 };
 
-use crate::cluster::{
-    NAMESPACE, get, placement_api, secret, secret_for, start, wait, wait_gone, wait_ready,
+use crate::{
+    cluster::{
+        NAMESPACE, get, placement_api, secret, secret_for, start, wait, wait_gone, wait_ready,
+    },
+    harness::*,
+    registry::{delete_project, lets_in, registered},
 };
-use crate::harness::*;
-use crate::registry::{delete_project, lets_in, registered};
 
 /// What happens to a registration, in this order.
 #[derive(Clone, Copy, Debug)]

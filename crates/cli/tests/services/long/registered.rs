@@ -6,11 +6,13 @@ use serde_json::json;
 use weft_plan::kinds;
 use weft_testenv::services::{Keystone, MariaDb, Site};
 
-use crate::cluster::{
-    NAMESPACE, get, placement_api, secret, start, wait, wait_condition, wait_gone, wait_ready,
+use crate::{
+    cluster::{
+        NAMESPACE, get, placement_api, secret, start, wait, wait_condition, wait_gone, wait_ready,
+    },
+    harness::*,
+    registry::{endpoints, lets_in},
 };
-use crate::harness::*;
-use crate::registry::{endpoints, lets_in};
 
 const PASSWORD: &str = r#"p@ss/w\$r$${a}:"'%41"#;
 

@@ -11,14 +11,16 @@ use serde_json::{Value, json};
 use weft_plan::kinds;
 use weft_testenv::services::{DATABASE_PORT, Keystone, MariaDb, Site};
 
-use crate::cluster::{
-    NAMESPACE, get, placement_api, secret, secret_for, start_without_nodes, wait, wait_gone,
-    wait_ready,
+use crate::{
+    DATABASE, PASSWORD,
+    cluster::{
+        NAMESPACE, get, placement_api, secret, secret_for, start_without_nodes, wait, wait_gone,
+        wait_ready,
+    },
+    harness::*,
+    kubelet::Kubelet,
+    registry::{application_credential, lets_in, registered},
 };
-use crate::harness::*;
-use crate::kubelet::Kubelet;
-use crate::registry::{application_credential, lets_in, registered};
-use crate::{DATABASE, PASSWORD};
 
 /// How many processes of a pod answer at an endpoint: each remembers for some minutes which tokens
 /// Keystone has told it to be good.
