@@ -1,30 +1,15 @@
 //! The add-on ovs with the programs of ovs-cni, on nodes where Open vSwitch runs in user space.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use weft_testenv::lab::{Lab, Node, NodeOptions, images};
 
-use crate::{
-    site::{Site, weft},
-    wait::wait_until,
-};
+use crate::{site::Site, wait::wait_until};
 
 const NODES: [&str; 2] = ["node-a", "node-b"];
 
 async fn vsctl(node: &Node, words: &str) -> String {
     let command: Vec<&str> = ["ovs-vsctl"].into_iter().chain(words.split(' ')).collect();
     node.exec(&command).await.unwrap().trim().to_owned()
-}
-
-fn component(config: &Value, name: &str) -> Value {
-    let components = config["status"]["components"]
-        .as_array()
-        .into_iter()
-        .flatten();
-    components
-        .clone()
-        .find(|component| component["name"] == name)
-        .cloned()
-        .unwrap_or_default()
 }
 
 #[tokio::test]
@@ -45,52 +30,10 @@ async fn ovs_cni_marks_bridges_and_connects_pods_across_nodes() {
         )
         .await;
     }
-    site.install().await;
-    site.network(
-        json!({"type": "Flannel", "flannelConfig": {"backend": "host-gw"}}),
-        "nftables",
-    )
-    .await;
-    site.wait_status(&[("Available", "True"), ("Progressing", "False")])
-        .await;
+    site.connect().await;
 
-    let manifests = weft(&[
-        "manifests",
-        "--domains",
-        "addons",
-        "--components",
-        "multus,ovs",
-    ]);
-    site.lab
-        .control_plane()
-        .kubectl_with_input(&["apply", "-f", "-"], &manifests)
-        .await
-        .unwrap();
-    site.apply(&json!({
-        "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"},
-        "spec": {"multus": {}, "ovs": {}, "images": {"multus": images::MULTUS, "ovsCni": images::OVS_CNI}},
-    }))
-    .await;
-    wait_until("the add-ons are Available", async || {
-        let config = site.get(&["networkaddonsconfig", "cluster"]).await;
-        let conditions = config["status"]["conditions"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        let available = conditions
-            .iter()
-            .any(|condition| condition["type"] == "Available" && condition["status"] == "True");
-        if available {
-            Ok(())
-        } else {
-            Err(format!(
-                "{:#} {:#}",
-                component(&config, "ovs"),
-                config["status"]["conditions"]
-            ))
-        }
-    })
-    .await;
+    site.add_ons("multus,ovs", &json!({"multus": {}, "ovs": {}, "images": {"multus": images::MULTUS, "ovsCni": images::OVS_CNI}})).await;
+    site.wait_add_ons().await;
     for node in site.lab.nodes() {
         for plugin in ["ovs", "ovs-mirror-producer", "ovs-mirror-consumer"] {
             let path = format!("/opt/cni/bin/{plugin}");

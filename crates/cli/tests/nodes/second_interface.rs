@@ -4,10 +4,7 @@
 use serde_json::json;
 use weft_testenv::lab::{Lab, NodeOptions, images};
 
-use crate::{
-    site::{Site, weft},
-    wait::wait_until,
-};
+use crate::{site::Site, wait::wait_until};
 
 #[tokio::test]
 async fn pods_reach_each_other_over_a_second_interface_across_nodes() {
@@ -20,14 +17,7 @@ async fn pods_reach_each_other_over_a_second_interface_across_nodes() {
         .image(multus)
         .image(images::cni_plugins().unwrap());
     let site = Site::start(lab).await;
-    site.install().await;
-    site.network(
-        json!({"type": "Flannel", "flannelConfig": {"backend": "host-gw"}}),
-        "nftables",
-    )
-    .await;
-    site.wait_status(&[("Available", "True"), ("Progressing", "False")])
-        .await;
+    site.connect().await;
 
     // An additional network waits for Multus, which NetworkConfig does not bring, and stops nothing
     // else.
@@ -44,39 +34,12 @@ async fn pods_reach_each_other_over_a_second_interface_across_nodes() {
     })
     .await;
 
-    let manifests = weft(&[
-        "manifests",
-        "--domains",
-        "addons",
-        "--components",
+    site.add_ons(
         "multus,linux-bridge",
-    ]);
-    site.lab
-        .control_plane()
-        .kubectl_with_input(&["apply", "-f", "-"], &manifests)
-        .await
-        .unwrap();
-    site.apply(&json!({
-        "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"},
-        "spec": {"multus": {}, "images": {"multus": images::MULTUS}},
-    }))
+        &json!({"multus": {}, "images": {"multus": images::MULTUS}}),
+    )
     .await;
-    wait_until("the add-ons are Available", async || {
-        let config = site.get(&["networkaddonsconfig", "cluster"]).await;
-        let conditions = config["status"]["conditions"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        let available = conditions
-            .iter()
-            .any(|condition| condition["type"] == "Available" && condition["status"] == "True");
-        if available {
-            Ok(())
-        } else {
-            Err(format!("{:#}", config["status"]))
-        }
-    })
-    .await;
+    site.wait_add_ons().await;
     site.wait_status(&[
         ("Available", "True"),
         ("Progressing", "False"),

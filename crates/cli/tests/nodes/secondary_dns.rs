@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use weft_testenv::lab::{Lab, NodeOptions, images};
 
 use crate::{
-    site::{Site, weft},
+    site::Site,
     wait::{wait_until, wait_within},
 };
 
@@ -53,34 +53,15 @@ async fn coredns_serves_the_zones_that_the_monitor_writes() {
             .image(coredns),
     )
     .await;
-    site.install().await;
-    site.network(
-        json!({"type": "Flannel", "flannelConfig": {"backend": "host-gw"}}),
-        "nftables",
-    )
-    .await;
-    site.wait_status(&[("Available", "True"), ("Progressing", "False")])
-        .await;
+    site.connect().await;
 
-    let manifests = weft(&[
-        "manifests",
-        "--domains",
-        "addons",
-        "--components",
+    site.add_ons(
         "secondary-dns",
-    ]);
-    site.lab
-        .control_plane()
-        .kubectl_with_input(&["apply", "-f", "-"], &manifests)
-        .await
-        .unwrap();
-    site.apply(&json!({
-        "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"},
-        "spec": {
+        &json!({
             "kubeSecondaryDNS": {"domain": "example.com", "nameServerIP": "192.0.2.53"},
             "images": {"coreDNS": images::COREDNS, "kubeSecondaryDNS": images::PAUSE},
-        },
-    }))
+        }),
+    )
     .await;
     let pod = wait_until("CoreDNS is ready", async || {
         let pod = pod(&site).await;

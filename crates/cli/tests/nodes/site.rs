@@ -75,6 +75,56 @@ impl Site {
             .await;
     }
 
+    /// Installs Weft and connects the nodes by Flannel, routed between hosts.
+    pub async fn connect(&self) {
+        self.install().await;
+        let flannel = json!({"type": "Flannel", "flannelConfig": {"backend": "host-gw"}});
+        self.network(flannel, "nftables").await;
+        self.wait_status(&[("Available", "True"), ("Progressing", "False")])
+            .await;
+    }
+
+    /// Installs the operator for these components, and applies a NetworkAddonsConfig with this
+    /// specification.
+    pub async fn add_ons(&self, components: &str, spec: &Value) {
+        let manifests = weft(&[
+            "manifests",
+            "--domains",
+            "addons",
+            "--components",
+            components,
+        ]);
+        let arguments = ["apply", "-f", "-"];
+        let control_plane = self.lab.control_plane();
+        control_plane
+            .kubectl_with_input(&arguments, &manifests)
+            .await
+            .unwrap();
+        self.apply(&json!({
+            "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig",
+            "metadata": {"name": "cluster"}, "spec": spec,
+        }))
+        .await;
+    }
+
+    /// Waits until the NetworkAddonsConfig is Available.
+    pub async fn wait_add_ons(&self) {
+        wait_until("the add-ons are Available", async || {
+            let status = self.get(&["networkaddonsconfig", "cluster"]).await["status"].clone();
+            let conditions = status["conditions"].as_array();
+            let available = conditions
+                .into_iter()
+                .flatten()
+                .any(|condition| condition["type"] == "Available" && condition["status"] == "True");
+            if available {
+                Ok(())
+            } else {
+                Err(format!("{status:#}"))
+            }
+        })
+        .await;
+    }
+
     /// As `kubectl apply` does.
     pub async fn apply(&self, object: &Value) {
         self.lab
@@ -292,7 +342,7 @@ fn binary() -> std::path::PathBuf {
 }
 
 /// What `weft` prints.
-pub fn weft(arguments: &[&str]) -> String {
+fn weft(arguments: &[&str]) -> String {
     let output = Command::new(binary())
         .args(arguments)
         .current_dir(Path::new("/"))
