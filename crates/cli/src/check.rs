@@ -394,8 +394,8 @@ fn broken_rules(
 }
 
 /// What the domain makes of the resource on a cluster of which nothing is known and that it has not
-/// been applied to. RandomBytes always fall the same way, so that equal input gives equal output; the flag
-/// tells whether they were used.
+/// been applied to. RandomBytes always fall the same way, so that equal input gives equal output;
+/// the flag tells whether they were used.
 pub fn decide(
     domain: &dyn Domain,
     resource: &Value,

@@ -9,8 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Crates whose files do not import in a circle. (`cli`: a shell's completion needs the command line
-/// that it is a part of. `testenv` and `bench` are not in order yet.)
+/// Crates whose files do not import in a circle. (`cli`: a shell's completion needs the command
+/// line that it is a part of. `testenv` and `bench` are not in order yet.)
 const ORDERLY: [&str; 13] = [
     "addons",
     "agent",
@@ -27,8 +27,8 @@ const ORDERLY: [&str; 13] = [
     "runtime",
 ];
 
-/// The rooms of the engine, from those that use no other to the one that may use all, as the crate's
-/// documentation lists them.
+/// The rooms of the engine, from those that use no other to the one that may use all, as the
+/// crate's documentation lists them.
 const LEVELS: [&[&str]; 7] = [
     &["backoff", "heap", "metrics", "process"],
     &["api_server"],

@@ -1,5 +1,5 @@
-//! Merge patches that change who owns an object: to Weft, to its users, or back to the operator that
-//! Weft replaced.
+//! Merge patches that change who owns an object: to Weft, to its users, or back to the operator
+//! that Weft replaced.
 
 use serde_json::{Value, json};
 

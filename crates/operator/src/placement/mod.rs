@@ -1,8 +1,8 @@
 //! The controller of PlacementAPIs: one loop for each namespace that is served, under one lease.
 //!
 //! What is to be done is decided by [`weft_placement::assess()`]; here its questions are answered
-//! from watches ([`view`]), what it asks for is applied until nothing is left ([`mod@reconcile`]), and
-//! said ([`report`]).
+//! from watches ([`view`]), what it asks for is applied until nothing is left ([`mod@reconcile`]),
+//! and said ([`report`]).
 
 mod departure;
 mod gauges;
