@@ -32,7 +32,8 @@ fn documents() -> Vec<Document> {
         files.sort();
         files
     };
-    let files = [".", "docs", "docs/api"].into_iter().flat_map(in_folder);
+    let folders = [".", "docs", "docs/api", "docs/design"];
+    let files = folders.into_iter().flat_map(in_folder);
     files
         .map(|file| Document {
             path: file
