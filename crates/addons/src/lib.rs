@@ -40,8 +40,8 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use weft_api::{Condition, addons::NetworkAddonsConfig};
 use weft_plan::{
-    Decision, Domain, Fact, Facts, Input, Kind, Notice, ObjectKey, Problem, ProcessSettings,
-    Refusal, Unit, kinds, report::Report,
+    Decision, Domain, Fact, Facts, Input, Kind, Notice, ObjectKey, ObjectSet, Problem,
+    ProcessSettings, Refusal, Unit, kinds, report::Report,
 };
 
 pub use settings::{Image, Settings, SettingsError};
@@ -117,14 +117,6 @@ impl Domain for Addons {
         .collect()
     }
 
-    fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)> {
-        Some((record::key(&self.settings, resource_name), record::DATA_KEY))
-    }
-
-    fn original_record(&self, resource_name: &str) -> Option<ObjectKey> {
-        record::original_key(&self.settings, resource_name)
-    }
-
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
         let resource = validate::read(input.resource)
             .map_err(|problems| refusal(FAILED_TO_VALIDATE, problems))?;
@@ -154,16 +146,6 @@ impl Domain for Addons {
             })
     }
 
-    fn status(
-        &self,
-        previous: &Value,
-        conditions: Vec<Condition>,
-        report: &Report,
-        units: &[Unit],
-    ) -> Value {
-        status::status(&self.settings, previous, conditions, report, units)
-    }
-
     fn made_by_original(&self, live: &Value) -> bool {
         original::made(&self.settings, live)
     }
@@ -185,6 +167,26 @@ impl Domain for Addons {
 
     fn operators(&self) -> &'static [(Kind, &'static str)] {
         &[(kinds::DEPLOYMENT, original::OPERATOR)]
+    }
+}
+
+impl ObjectSet for Addons {
+    fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)> {
+        Some((record::key(&self.settings, resource_name), record::DATA_KEY))
+    }
+
+    fn original_record(&self, resource_name: &str) -> Option<ObjectKey> {
+        record::original_key(&self.settings, resource_name)
+    }
+
+    fn status(
+        &self,
+        previous: &Value,
+        conditions: Vec<Condition>,
+        report: &Report,
+        units: &[Unit],
+    ) -> Value {
+        status::status(&self.settings, previous, conditions, report, units)
     }
 
     fn gauges(&self, resource: Option<&Value>) -> Vec<(&'static str, &'static str, f64)> {

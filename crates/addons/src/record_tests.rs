@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 use serde_json::{Value, json};
-use weft_plan::{Domain, Facts};
+use weft_plan::{Domain, Facts, ObjectSet};
 
 use crate::{
     Addons, Settings,

@@ -212,7 +212,7 @@ fn each_component_says_how_it_is() {
 fn gauges_follow_the_condition_and_the_component() {
     let addons = crate::Addons::new(Settings::default());
     let values = |resource: Option<&Value>| {
-        weft_plan::Domain::gauges(&addons, resource)
+        weft_plan::ObjectSet::gauges(&addons, resource)
             .into_iter()
             .map(|(name, _, value)| (name, value))
             .collect::<Vec<_>>()

@@ -8,6 +8,7 @@ use serde_json::Value;
 use weft_addons::Image;
 use weft_api::{addons, cluster_network, node_network, placement};
 use weft_node_network::{deployment, rollout};
+use weft_operator::Opened;
 use weft_plan::{Domain, Kind, kinds};
 
 use crate::definitions::{self, Definition};
@@ -157,13 +158,24 @@ impl Entry {
             .collect()
     }
 
-    /// Its pure half, set up by environment variables as the operator is, and the namespace of its
-    /// operator.
+    /// Sets up the domain by environment variables, as its operator does. Returns it with the
+    /// namespace of its operator.
     ///
     /// # Errors
-    /// A variable has a value that it cannot have.
+    /// A variable has an invalid value.
     pub fn open(&self, environment: &Environment) -> Result<(Arc<dyn Domain>, String)> {
-        weft_operator::domain(self.name, |variable| environment.get(variable))
+        let Opened {
+            served, namespace, ..
+        } = self.serve(environment)?;
+        Ok((served.domain(), namespace))
+    }
+
+    /// Sets up the domain by environment variables, with the controller that serves its resource.
+    ///
+    /// # Errors
+    /// A variable has an invalid value.
+    pub fn serve(&self, environment: &Environment) -> Result<Opened> {
+        weft_operator::open(self.name, &|variable| environment.get(variable))
     }
 }
 

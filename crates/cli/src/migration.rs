@@ -106,9 +106,10 @@ impl Inspection {
         if entry.install.one_namespace {
             environment = environment.with_namespaces(namespace, namespace);
         }
-        let (domain, namespace) = entry.open(&environment)?;
-        self.site.domain = domain;
-        self.site.namespace = namespace;
+        let opened = entry.serve(&environment)?;
+        self.site.domain = opened.served.domain();
+        self.site.served = opened.served;
+        self.site.namespace = opened.namespace;
         self.site.environment = environment;
         Ok(())
     }

@@ -9,12 +9,13 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use serde_json::Value;
-use weft_plan::{Domain, Inventory, OWNER_LABEL, Owner, kinds, report::FailureClass};
+use weft_operator::{Opened, Served};
+use weft_plan::{Domain, Inventory, OWNER_LABEL, ObjectSet, Owner, kinds, report::FailureClass};
 use weft_runtime::{
     api_server::cluster::{self, Cluster},
     inspect::presence::{self, Leader, Operator},
     metrics::Metrics,
-    reconcile::{objects::Objects, stored::StoredError},
+    reconcile::{objects::Objects, set::SetObjects, stored::StoredError},
 };
 
 use crate::domains::{Entry, Environment};
@@ -105,6 +106,8 @@ pub struct Site {
     pub entry: &'static Entry,
     /// Its pure half, set up as the installed operator is.
     pub domain: Arc<dyn Domain>,
+    /// The same, by the controller that serves its resource.
+    pub served: Served,
     /// The operator's Deployment, if there is one.
     pub operator: Option<Operator>,
     /// The namespace of the operator.
@@ -151,10 +154,13 @@ impl Online {
                 (None, None) => Environment::of_process(),
             },
         };
-        let (domain, namespace) = entry.open(&environment)?;
+        let Opened {
+            served, namespace, ..
+        } = entry.serve(&environment)?;
         Ok(Site {
             entry,
-            domain,
+            domain: served.domain(),
+            served,
             operator,
             namespace,
             environment,
@@ -205,6 +211,11 @@ impl Online {
             owner,
             self.metrics.clone(),
         )
+    }
+
+    /// Reads and writes on behalf of a resource that leads to a set of objects.
+    pub fn set_objects(&self, site: &Site, set: &Arc<dyn ObjectSet>, owner: Owner) -> SetObjects {
+        SetObjects::new(self.objects(site, owner), Arc::clone(set))
     }
 
     /// A failed request, with the way out where one is known.

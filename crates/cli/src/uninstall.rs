@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use serde_json::Value;
+use weft_operator::Served;
 use weft_plan::{Live, ObjectKey, Owner, Stage, deletion, kinds};
 use weft_runtime::{
     inspect::{presence, removal},
@@ -129,8 +130,13 @@ impl<'a> Uninstall<'a> {
             .chain(orphans.iter().cloned())
             .collect();
         let mut finished = Vec::new();
-        for owner in owners {
-            let objects = online.objects(site, owner.clone());
+        // Only sets of objects have an inventory.
+        let sets = owners.into_iter().filter_map(|owner| match &site.served {
+            Served::Set(set) => Some((owner, set)),
+            Served::Placement(_) => None,
+        });
+        for (owner, set) in sets {
+            let objects = online.set_objects(site, set, owner.clone());
             let stored = stored::read(&objects, &site.namespace)
                 .await
                 .map_err(|error| online.explain_stored(error))?;
@@ -380,10 +386,12 @@ impl<'a> Uninstall<'a> {
             }
             if !by_us {
                 by_us = true;
-                said(
-                    "note:",
-                    "no operator is at work; its components are taken down from here",
-                )?;
+                if matches!(site.served, Served::Set(_)) {
+                    said(
+                        "note:",
+                        "no operator is at work; its components are taken down from here",
+                    )?;
+                }
             }
             let left = self.tear_down(site, owner.clone(), Some(&live)).await?;
             // It goes now, unless somebody else holds it.
@@ -399,7 +407,12 @@ impl<'a> Uninstall<'a> {
         owner: Owner,
         resource: Option<&Value>,
     ) -> Result<Option<String>> {
-        let objects = self.online.objects(site, owner);
+        let set = match &site.served {
+            Served::Set(set) => set,
+            // The garbage collector deletes the objects of a PlacementAPI.
+            Served::Placement(_) => return Ok(None),
+        };
+        let objects = self.online.set_objects(site, set, owner);
         let left = removal::tear_down(&objects, &site.namespace, resource)
             .await
             .map_err(|error| self.online.explain_stored(error))?;

@@ -42,8 +42,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 use weft_api::Condition;
 use weft_plan::{
-    Decision, Domain, Fact, FieldChange, Input, Kind, Notice, ObjectKey, Problem, Refusal, Unit,
-    kinds, report::Report,
+    Decision, Domain, Fact, FieldChange, Input, Kind, Notice, ObjectKey, ObjectSet, Problem,
+    Refusal, Unit, kinds, report::Report,
 };
 
 use config::Effective;
@@ -126,10 +126,6 @@ impl Domain for ClusterNetwork {
             .collect()
     }
 
-    fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)> {
-        Some((record::key(&self.settings, resource_name), record::DATA_KEY))
-    }
-
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
         let resource =
             validate::read(input.resource).map_err(|problems| refusal(INVALID, problems))?;
@@ -191,6 +187,24 @@ impl Domain for ClusterNetwork {
         })
     }
 
+    fn made_by_original(&self, live: &Value) -> bool {
+        original::made(live)
+    }
+
+    fn is_original_operator(&self, workload: &Value) -> bool {
+        original::is_operator(workload)
+    }
+
+    fn operators(&self) -> &'static [(Kind, &'static str)] {
+        original::OPERATORS
+    }
+}
+
+impl ObjectSet for ClusterNetwork {
+    fn record(&self, resource_name: &str) -> Option<(ObjectKey, &'static str)> {
+        Some((record::key(&self.settings, resource_name), record::DATA_KEY))
+    }
+
     fn conditions(&self, report: &Report, previous: &Value, now: Timestamp) -> Vec<Condition> {
         conditions::conditions(report, previous, now)
     }
@@ -203,18 +217,6 @@ impl Domain for ClusterNetwork {
         _units: &[Unit],
     ) -> Value {
         status::status(&self.settings, previous, conditions, report)
-    }
-
-    fn made_by_original(&self, live: &Value) -> bool {
-        original::made(live)
-    }
-
-    fn is_original_operator(&self, workload: &Value) -> bool {
-        original::is_operator(workload)
-    }
-
-    fn operators(&self) -> &'static [(Kind, &'static str)] {
-        original::OPERATORS
     }
 
     /// Pods use the default network from its first day on, so it is guarded from then on: an

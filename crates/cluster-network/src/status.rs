@@ -51,7 +51,7 @@ pub(crate) fn status(
 
 #[cfg(test)]
 mod tests {
-    use weft_plan::Domain;
+    use weft_plan::ObjectSet;
 
     use super::*;
     use crate::{ClusterNetwork, testing};

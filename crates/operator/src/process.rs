@@ -1,18 +1,18 @@
 //! The process: start, leader election, shutdown.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::Context;
+use futures::FutureExt;
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use weft_placement::domain::{KEYSTONES_VARIABLE, NAMESPACES_VARIABLE};
-use weft_plan::{Domain, LogLevel, ProcessSettings, kinds};
+use weft_plan::{LogLevel, ProcessSettings};
 use weft_runtime::{
     api_server::{client, cluster::Cluster, fence::Fence},
     leader::lease::{self, LeaseConfig},
     metrics::Metrics,
     process::Wishes,
-    reconcile::controller::{self, Controller},
     serve::{
         metrics::{self, MetricsServer},
         probes::{self, Probes},
@@ -22,7 +22,7 @@ use weft_runtime::{
 
 use crate::{
     connection::{self, Source},
-    node_network, placement,
+    registry::{self, Parts},
 };
 
 /// How the operator runs.
@@ -123,7 +123,8 @@ pub async fn run(
     let mut reviewer = None;
     let host_mtu = options.host_mtu.find();
     for name in &options.domains {
-        let (domain, namespace) = crate::domain(name, variable)?;
+        let opened = registry::open(name, &variable)?;
+        let (domain, namespace) = (opened.served.domain(), opened.namespace.clone());
         let rewind = Rewind::default();
         let shared = Shared::with_rewind(rewind.clone());
         caches.push((domain.name(), shared.clone()));
@@ -140,7 +141,7 @@ pub async fn run(
             .clone()
             .unwrap_or_else(|| format!("{}_", options.instance));
         let lease = LeaseConfig {
-            namespace: namespace.clone(),
+            namespace,
             name: format!("weft-{}", domain.name()),
             identity: format!("{replica}{:08x}", rand::random::<u32>()),
             pod,
@@ -154,87 +155,63 @@ pub async fn run(
             rewind.clone(),
             end_of_leases.clone(),
         ));
-        let placement = if domain.resource() == kinds::PLACEMENT_API {
-            Some(crate::placement(variable)?.0)
-        } else {
-            None
+        let parts = Parts {
+            domain,
+            cluster,
+            shared,
+            metrics: metrics.clone(),
+            wishes: wishes.clone(),
+            instance: options.instance.clone(),
+            leading: is_leading,
+            stop: CancellationToken::new(),
         };
-        let (metrics, wishes, instance) =
-            (metrics.clone(), wishes.clone(), options.instance.clone());
         let start = move |stop: CancellationToken| {
-            let mut tasks = JoinSet::new();
-            let (cluster, shared, metrics, is_leading) = (
-                cluster.clone(),
-                shared.clone(),
-                metrics.clone(),
-                is_leading.clone(),
-            );
-            shared.start_over();
-            shared.lock().set_host_mtu(host_mtu);
-            if let Some(domain) = &placement {
-                let controller = placement::Controller::new(
-                    Arc::clone(domain),
-                    cluster,
-                    shared,
-                    metrics,
-                    &instance,
-                );
-                tasks.spawn(controller.run(is_leading, stop));
-                return tasks;
-            }
-            if domain.resource() == kinds::NMSTATE {
-                let policies = node_network::Controller::new(
-                    Arc::clone(&domain),
-                    cluster.clone(),
-                    shared.clone(),
-                    metrics.clone(),
-                    &instance,
-                );
-                tasks.spawn(policies.run(is_leading.clone(), stop.clone()));
-            }
-            let config = controller::Config {
-                namespace: namespace.clone(),
-                instance: instance.clone(),
-            };
-            let controller = Controller::new(
-                Arc::clone(&domain) as Arc<dyn Domain>,
-                cluster,
-                shared,
-                metrics,
-                config,
-            );
-            tasks.spawn(controller.with_wishes(wishes.clone()).run(is_leading, stop));
-            tasks
+            parts.shared.start_over();
+            parts.shared.lock().set_host_mtu(host_mtu);
+            opened.start(Parts {
+                stop,
+                ..parts.clone()
+            })
         };
         controllers.spawn(keep_running(name.clone(), start, rewind, stop.clone()));
     }
-    tokio::spawn(follow_log_level(wishes.subscribe(), set_log_level));
+    let mut servers = JoinSet::new();
+    servers.spawn(follow_log_level(wishes.subscribe(), set_log_level).map(|()| "log level"));
     let listener = listen(options.probe_address).await?;
-    tracing::info!(address = %listener.local_addr()?, domains = options.domains.join(","), "serving /healthz and /readyz");
-    let beside = (options.metrics == MetricsAddress::Probes).then(|| metrics.clone());
-    let mut probes = tokio::spawn(probes::serve(
-        listener,
-        Probes {
-            caches,
-            metrics: beside,
-        },
-        stop.clone(),
-    ));
+    tracing::info!(
+        address = %listener.local_addr()?,
+        domains = options.domains.join(","),
+        "serving /healthz and /readyz"
+    );
+    let plain = (options.metrics == MetricsAddress::Probes).then(|| metrics.clone());
+    let probes = Probes {
+        caches,
+        metrics: plain,
+    };
+    servers.spawn(probes::serve(listener, probes, stop.clone()).map(|()| "probes"));
     if let (MetricsAddress::At(address), Some(cluster)) = (options.metrics, reviewer) {
         let listener = listen(address).await?;
         tracing::info!(metrics = %listener.local_addr()?, "serving /metrics over HTTPS");
-        tokio::spawn(metrics::tell_shortcomings(wishes.subscribe()));
-        tokio::spawn(
-            MetricsServer::new(cluster, metrics, wishes.subscribe()).serve(listener, stop.clone()),
-        );
+        servers.spawn(metrics::tell_shortcomings(wishes.subscribe()).map(|()| "TLS settings"));
+        let server = MetricsServer::new(cluster, metrics, wishes.subscribe());
+        servers.spawn(server.serve(listener, stop.clone()).map(|()| "metrics"));
     }
 
+    // No task ends before `stop`. If one does, the process must not continue as if it still ran.
     tokio::select! {
         () = signal() => tracing::info!("stopping"),
-        // A controller ends only when it is told to: if one does, the process must not go on as if
-        // all were well.
-        Some(ended) = controllers.join_next() => { ended.context("a controller failed")??; anyhow::bail!("a controller ended by itself"); }
-        ended = &mut probes => { ended.context("the probe server failed")?; anyhow::bail!("the probe server ended by itself"); }
+        Some(ended) = controllers.join_next() => {
+            ended.context("a controller failed")??;
+            anyhow::bail!("a controller ended by itself");
+        }
+        Some(ended) = leases.join_next() => {
+            ended.context("the task that renews a Lease failed")?;
+            anyhow::bail!("the task that renews a Lease ended by itself");
+        }
+        Some(ended) = servers.join_next() => {
+            let task = ended.context("a server task failed")?;
+            anyhow::bail!("the task for {task} ended by itself");
+        }
     }
     stop.cancel();
     while controllers.join_next().await.is_some() {}

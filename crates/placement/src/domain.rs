@@ -2,15 +2,9 @@
 //! replaces.
 
 use serde_json::Value;
-use weft_api::{
-    Condition,
-    placement::{GROUP, KIND, PlacementApi},
-};
+use weft_api::placement::{GROUP, KIND, PlacementApi};
 use weft_operands::text::is_dns_label;
-use weft_plan::{
-    Decision, Domain, DriftPolicy, Fact, Input, Kind, Live, ObjectKey, Problem, Refusal, Unit,
-    kinds, report::Report,
-};
+use weft_plan::{Decision, Domain, Fact, Input, Kind, Live, Problem, Refusal, Unit, kinds};
 
 use crate::{
     Config, objects,
@@ -263,10 +257,6 @@ impl Domain for Placement {
         vec![Fact::Definitions]
     }
 
-    fn record(&self, _resource_name: &str) -> Option<(ObjectKey, &'static str)> {
-        None
-    }
-
     /// What depends on nothing but the resource: the service account, what it may do, and the
     /// Services. For everything else Secrets must be known, see [`assess`](crate::assess()).
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
@@ -299,31 +289,11 @@ impl Domain for Placement {
         )
         .map_err(defect)?;
         objects.extend(objects::services(&config).map_err(defect)?);
-        Ok(Decision {
-            units: vec![Unit {
-                name: "placement".to_owned(),
-                objects,
-            }],
-            decided: input.resource["spec"].clone(),
-            record: None,
-            made_by_operands: Vec::new(),
-            certificates: Vec::new(),
-            waits: Vec::new(),
-            drift: DriftPolicy::Repair,
-            log_level: None,
-            notices: Vec::new(),
-        })
-    }
-
-    fn status(
-        &self,
-        previous: &Value,
-        _conditions: Vec<Condition>,
-        _report: &Report,
-        _units: &[Unit],
-    ) -> Value {
-        // Its own controller writes it, see `crate::status`.
-        previous.clone()
+        let unit = Unit {
+            name: "placement".to_owned(),
+            objects,
+        };
+        Ok(Decision::of(vec![unit], input.resource["spec"].clone()))
     }
 
     /// By the owner: placement-operator and nova-operator set one on all that they make.

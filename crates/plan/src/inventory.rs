@@ -24,7 +24,7 @@ pub struct Inventory {
     /// The complete configuration that was decided on, see [`crate::Decision::decided`].
     pub decided: Option<Value>,
     /// True if the record of that configuration has been written, where its absence says something
-    /// (see [`crate::Domain::is_forced_without_record`]).
+    /// (see [`crate::ObjectSet::is_forced_without_record`]).
     pub recorded: bool,
 }
 

@@ -11,6 +11,7 @@ mod certificate;
 mod choice;
 mod compare;
 mod conditions;
+mod decision;
 pub mod deletion;
 mod domain;
 pub mod drift;
@@ -22,6 +23,7 @@ mod kind;
 mod live;
 pub mod node_network;
 mod object;
+mod object_set;
 mod owner;
 mod patch;
 mod process;
@@ -38,9 +40,10 @@ pub use certificate::{Certificate, Lifetime, Lifetimes, LifetimesError};
 pub use choice::NotAChoice;
 pub use compare::{Difference, What, compare, pod_template_changes, quantity};
 pub use conditions::{conditions, own_condition};
-pub use domain::{
-    Decision, Domain, DriftPolicy, FieldChange, Input, LogLevel, Notice, Problem, Refusal, Wait,
+pub use decision::{
+    Decision, DriftPolicy, FieldChange, Input, LogLevel, Notice, Problem, Refusal, Wait,
 };
+pub use domain::Domain;
 pub use drift::{Deviation, Drift, Hold, PAUSE_ANNOTATION};
 pub use facts::{Fact, Facts, ForeignFlannel, Node, OPENSHIFT, OpenShiftNetwork, Selection};
 pub use inventory::{Inventory, InventoryError};
@@ -48,6 +51,7 @@ pub use kind::{Kind, kinds};
 pub use live::{Live, condition};
 pub use node_network::NodeNetwork;
 pub use object::{Manifest, ManifestError, ObjectKey, canonical, parse_yaml};
+pub use object_set::ObjectSet;
 pub use owner::{OWNER_LABEL, Owner, is_kept_for_ever, manager, owned};
 pub use patch::{ADOPT_ANNOTATION, leave_patch, release_patch, take_patch};
 pub use process::{ProcessSettings, ServerTls};

@@ -12,10 +12,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use weft_api::Condition;
 use weft_plan::{
-    Certificate, Decision, Domain, DriftPolicy, Input, Kind, Lifetimes, Manifest, ObjectKey, Owner,
-    Refusal, Unit, kinds, owned, report::Report,
+    Certificate, Decision, Domain, Input, Kind, Lifetimes, Manifest, ObjectKey, ObjectSet, Owner,
+    Refusal, Unit, kinds, owned,
 };
 use weft_runtime::{
     api_server::cluster::Cluster,
@@ -89,27 +88,12 @@ impl Domain for Hooks {
         "hooks"
     }
 
-    fn record(&self, _: &str) -> Option<(ObjectKey, &'static str)> {
-        None
-    }
-
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
         let decided = input.resource["spec"].clone();
         Ok(Decision {
-            units: units(),
-            decided,
-            record: None,
-            made_by_operands: vec![],
-            waits: Vec::new(),
             certificates: vec![certificate()],
-            drift: DriftPolicy::Repair,
-            log_level: None,
-            notices: vec![],
+            ..Decision::of(units(), decided)
         })
-    }
-
-    fn status(&self, _: &Value, conditions: Vec<Condition>, report: &Report, _: &[Unit]) -> Value {
-        json!({"observedGeneration": report.generation, "conditions": conditions})
     }
 
     fn made_by_original(&self, _: &Value) -> bool {
@@ -124,6 +108,8 @@ impl Domain for Hooks {
         &[(kinds::DEPLOYMENT, "hooks")]
     }
 }
+
+impl ObjectSet for Hooks {}
 
 async fn wait<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;

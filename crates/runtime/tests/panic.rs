@@ -10,10 +10,8 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use weft_api::Condition;
 use weft_plan::{
-    Decision, Domain, DriftPolicy, Input, Kind, Manifest, ObjectKey, Refusal, Unit, kinds,
-    report::Report,
+    Decision, Domain, Input, Kind, Manifest, ObjectKey, ObjectSet, Refusal, Unit, kinds,
 };
 use weft_runtime::{
     api_server::cluster::Cluster,
@@ -54,10 +52,6 @@ impl Domain for Fragile {
         "fragile"
     }
 
-    fn record(&self, _: &str) -> Option<(ObjectKey, &'static str)> {
-        None
-    }
-
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
         let (spec, name) = (&input.resource["spec"], &input.resource["metadata"]["name"]);
         assert!(spec["ovs"].is_null(), "the bottom has fallen out");
@@ -68,21 +62,7 @@ impl Domain for Fragile {
             name: "map".into(),
             objects: vec![Manifest::new(map).unwrap()],
         };
-        Ok(Decision {
-            units: vec![unit],
-            decided: spec.clone(),
-            record: None,
-            made_by_operands: vec![],
-            waits: Vec::new(),
-            certificates: vec![],
-            drift: DriftPolicy::Repair,
-            log_level: None,
-            notices: vec![],
-        })
-    }
-
-    fn status(&self, _: &Value, conditions: Vec<Condition>, report: &Report, _: &[Unit]) -> Value {
-        json!({"observedGeneration": report.generation, "conditions": conditions})
+        Ok(Decision::of(vec![unit], spec.clone()))
     }
 
     fn made_by_original(&self, _: &Value) -> bool {
@@ -97,6 +77,8 @@ impl Domain for Fragile {
         &[(kinds::DEPLOYMENT, "fragile")]
     }
 }
+
+impl ObjectSet for Fragile {}
 
 async fn wait_condition(cluster: &Cluster, name: &str, kind: &str, reason: &str) -> Value {
     let key = ObjectKey::new(kinds::NETWORK_ADDONS_CONFIG, "", name);

@@ -4,7 +4,8 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, bail};
 use serde_json::Value;
-use weft_plan::{Live, Owner, applied, differences, kinds};
+use weft_operator::Served;
+use weft_plan::{Live, Owner, applied, differences};
 use weft_runtime::inspect::preview::{self, Preview, UnitPreview};
 
 use crate::{
@@ -238,15 +239,18 @@ pub async fn plan(
         None => Effect::Create,
         Some(stored) => changed(stored, &wanted),
     };
-    if site.entry.resource == kinds::PLACEMENT_API {
-        let (preview, notes) = placement::plan(online, site, &wanted).await?;
-        planned.preview = preview;
-        planned.notes.extend(notes);
-    } else {
-        let objects = online.objects(site, Owner::of(&*site.domain, &wanted));
-        planned.preview = preview::apply(&objects, &wanted, &site.namespace)
-            .await
-            .map_err(|error| online.explain_stored(error))?;
+    match &site.served {
+        Served::Placement(_) => {
+            let (preview, notes) = placement::plan(online, site, &wanted).await?;
+            planned.preview = preview;
+            planned.notes.extend(notes);
+        }
+        Served::Set(set) => {
+            let objects = online.set_objects(site, set, Owner::of(&*site.domain, &wanted));
+            planned.preview = preview::apply(&objects, &wanted, &site.namespace)
+                .await
+                .map_err(|error| online.explain_stored(error))?;
+        }
     }
     if stored
         .as_ref()
@@ -284,10 +288,11 @@ fn changed(stored: &Value, wanted: &Value) -> Effect {
 }
 
 async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Preview> {
-    if site.entry.resource == kinds::PLACEMENT_API {
-        return placement::deletion(online, site, stored).await;
-    }
-    let objects = online.objects(site, Owner::of(&*site.domain, stored));
+    let set = match &site.served {
+        Served::Placement(_) => return placement::deletion(online, site, stored).await,
+        Served::Set(set) => set,
+    };
+    let objects = online.set_objects(site, set, Owner::of(&*site.domain, stored));
     let changes = preview::teardown(&objects, stored, &site.namespace)
         .await
         .map_err(|error| online.explain_stored(error))?;

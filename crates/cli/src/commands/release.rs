@@ -1,13 +1,17 @@
 //! `weft release`
 
-use std::{cmp::Reverse, collections::BTreeSet, process::ExitCode};
+use std::{cmp::Reverse, collections::BTreeSet, process::ExitCode, sync::Arc};
 
 use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
+use weft_operator::Served;
 use weft_plan::{Live, ObjectKey, Owner, Stage, kinds};
-use weft_runtime::inspect::{
-    presence,
-    release::{release, release_list},
+use weft_runtime::{
+    inspect::{
+        presence,
+        release::{release, release_list},
+    },
+    reconcile::set::SetObjects,
 };
 
 use crate::{
@@ -84,13 +88,15 @@ async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
     let mut work = Vec::new();
     for resource in online.resources(site).await?.unwrap_or_default() {
         let objects = online.objects(site, Owner::of(&*site.domain, &resource));
-        let (list, handover) = if kind.namespaced {
-            handover::find(online, site, &objects, &resource).await?
-        } else {
-            let list = release_list(&objects, &resource, &site.namespace)
-                .await
-                .map_err(|error| online.explain_stored(error))?;
-            (list, Handover::default())
+        let (list, handover) = match &site.served {
+            Served::Placement(_) => handover::find(online, site, &objects, &resource).await?,
+            Served::Set(set) => {
+                let objects = SetObjects::new(objects, Arc::clone(set));
+                let list = release_list(&objects, &resource, &site.namespace)
+                    .await
+                    .map_err(|error| online.explain_stored(error))?;
+                (list, Handover::default())
+            }
         };
         if list.is_empty() && handover.is_empty() {
             continue;
@@ -199,9 +205,7 @@ async fn in_the_way(online: &Online, site: &Site) -> Result<Vec<(ObjectKey, Stri
     keys.sort_by_key(|key| Reverse(Stage::of(key.kind)));
     // Where there is an inventory, the lease is in its list.
     keys.extend(
-        site.entry
-            .resource
-            .namespaced
+        matches!(site.served, Served::Placement(_))
             .then(|| presence::lease_key(&site.namespace, &*site.domain)),
     );
     let mut found = Vec::new();

@@ -15,8 +15,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 use weft_api::{Condition, node_network::NMStateStatus};
 use weft_plan::{
-    Decision, Domain, DriftPolicy, Fact, Facts, Input, Kind, Notice, ObjectKey, Problem, Refusal,
-    Unit, kinds, report::Report,
+    Decision, Domain, DriftPolicy, Fact, Facts, Input, Kind, Notice, ObjectKey, ObjectSet, Problem,
+    Refusal, Unit, kinds, report::Report,
 };
 
 pub use settings::{Settings, SettingsError};
@@ -78,11 +78,6 @@ impl Domain for Deployment {
         vec![Fact::Definitions]
     }
 
-    fn record(&self, _resource_name: &str) -> Option<(ObjectKey, &'static str)> {
-        // kubernetes-nmstate kept none.
-        None
-    }
-
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
         let effective = config::read(input.resource)
             .map_err(|problems| refusal("FailedToValidate", problems))?;
@@ -114,24 +109,6 @@ impl Domain for Deployment {
         })
     }
 
-    fn conditions(&self, report: &Report, previous: &Value, now: Timestamp) -> Vec<Condition> {
-        conditions::conditions(report, previous, now)
-    }
-
-    fn status(
-        &self,
-        _previous: &Value,
-        conditions: Vec<Condition>,
-        report: &Report,
-        _units: &[Unit],
-    ) -> Value {
-        let status = NMStateStatus {
-            observed_generation: Some(report.generation),
-            conditions,
-        };
-        serde_json::to_value(status).unwrap_or_default()
-    }
-
     fn made_by_original(&self, live: &Value) -> bool {
         original::made(&self.settings, live)
     }
@@ -153,6 +130,31 @@ impl Domain for Deployment {
 
     fn admission(&self) -> Option<fn(&Value) -> bool> {
         Some(original::is_admission)
+    }
+}
+
+impl ObjectSet for Deployment {
+    fn record(&self, _resource_name: &str) -> Option<(ObjectKey, &'static str)> {
+        // kubernetes-nmstate kept none.
+        None
+    }
+
+    fn conditions(&self, report: &Report, previous: &Value, now: Timestamp) -> Vec<Condition> {
+        conditions::conditions(report, previous, now)
+    }
+
+    fn status(
+        &self,
+        _previous: &Value,
+        conditions: Vec<Condition>,
+        report: &Report,
+        _units: &[Unit],
+    ) -> Value {
+        let status = NMStateStatus {
+            observed_generation: Some(report.generation),
+            conditions,
+        };
+        serde_json::to_value(status).unwrap_or_default()
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
@@ -40,6 +40,7 @@ use weft_runtime::{
     store::watch::Shared,
 };
 
+use crate::registry::{Controlling, Parts};
 use caches::{Caches, Lists};
 
 /// How often the status of one policy may tell how far it is.
@@ -156,6 +157,20 @@ impl Memory {
             blocked: None,
         }
     }
+}
+
+/// Runs the controller of policies.
+pub(crate) fn start(parts: &Parts) -> Controlling {
+    let controller = Controller::new(
+        Arc::clone(&parts.domain),
+        parts.cluster.clone(),
+        parts.shared.clone(),
+        parts.metrics.clone(),
+        &parts.instance,
+    );
+    controller
+        .run(parts.leading.clone(), parts.stop.clone())
+        .boxed()
 }
 
 impl Controller {

@@ -22,6 +22,7 @@ use crate::{
         certificates, decide,
         objects::Objects,
         seniority,
+        set::SetObjects,
         stored::{self, Stored, StoredError},
         teardown::Parting,
     },
@@ -115,7 +116,7 @@ pub enum Action {
         /// The reason in a sentence.
         why: String,
     },
-    /// It outlives its resource: see [`Domain::outlives`](weft_plan::Domain::outlives).
+    /// It outlives its resource: see [`ObjectSet::outlives`](weft_plan::ObjectSet::outlives).
     Stay {
         /// Why, and how to be rid of it. The same for all of them.
         why: String,
@@ -160,7 +161,7 @@ impl Preview {
 /// # Errors
 /// Something that has to be known cannot be read.
 pub async fn apply(
-    objects: &Objects,
+    objects: &SetObjects,
     resource: &Value,
     namespace: &str,
 ) -> Result<Preview, StoredError> {
@@ -197,7 +198,7 @@ pub async fn apply(
         });
     };
     let drawn = one.decided != other.decided;
-    let with_owner = |units| owned(units, &objects.owner, |unit| objects.domain.outlives(unit));
+    let with_owner = |units| owned(units, &objects.owner, |unit| objects.set.outlives(unit));
     let (mut units, mut others) = (with_owner(one.units.clone()), with_owner(other.units));
     let live = certificates::read(objects, &one.certificates).await;
     let filled = certificates::fill(
@@ -286,12 +287,12 @@ pub async fn unit(objects: &Objects, unit: &Unit, other: &Unit) -> Result<UnitPr
 /// # Errors
 /// Something that has to be known cannot be read.
 pub async fn teardown(
-    objects: &Objects,
+    objects: &SetObjects,
     resource: &Value,
     namespace: &str,
 ) -> Result<Vec<Change>, StoredError> {
     let inventory = stored::read(objects, namespace).await?.inventory;
-    let Parting { goes, stays } = Parting::of(&*objects.domain, inventory, Some(resource));
+    let Parting { goes, stays } = Parting::of(&*objects.set, inventory, Some(resource));
     let mut keys: Vec<_> = goes.objects.keys().cloned().collect();
     keys.sort_by_key(|key| std::cmp::Reverse(Stage::of(key.kind)));
     let mut changes = removals(objects, keys).await?;
@@ -316,14 +317,14 @@ pub async fn teardown(
 /// Decides twice with different random numbers. A field that differs between the two is drawn at
 /// random.
 fn decisions(
-    objects: &Objects,
+    objects: &SetObjects,
     resource: &Value,
     stored: &Stored,
     facts: &Facts,
 ) -> (Option<[Decision; 2]>, Option<Refusal>) {
     let decide = |dice: u8| {
         decide::decide(
-            &*objects.domain,
+            &*objects.set,
             resource,
             stored,
             facts,

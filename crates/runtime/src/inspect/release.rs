@@ -10,6 +10,7 @@ use crate::{
     reconcile::{
         finalizer::{self, FINALIZER},
         objects::Objects,
+        set::SetObjects,
         stored::{self, StoredError},
     },
 };
@@ -32,12 +33,12 @@ pub struct Entry {
 /// # Errors
 /// Something that has to be known cannot be read.
 pub async fn release_list(
-    objects: &Objects,
+    objects: &SetObjects,
     resource: &Value,
     namespace: &str,
 ) -> Result<Vec<Entry>, StoredError> {
     let inventory = stored::read(objects, namespace).await?.inventory;
-    let domain = &*objects.domain;
+    let domain = &*objects.set;
     let record = domain.record(&objects.owner.name).map(|(key, _)| Entry {
         object: key,
         outlives: domain.is_forced_without_record(),

@@ -15,7 +15,7 @@ use weft_plan::{Domain, Inventory, ObjectKey, Owner, kinds, manager, report::Rem
 use crate::{
     api_server::cluster::{Cluster, Error},
     reconcile::{
-        objects::Objects,
+        set::SetObjects,
         stored::{self, StoredError},
         teardown::{self, Course, Parting},
     },
@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// # Errors
 /// A note cannot be read or deleted, or the finalizer cannot be removed.
 pub async fn tear_down(
-    objects: &Objects,
+    objects: &SetObjects,
     namespace: &str,
     resource: Option<&Value>,
 ) -> Result<Vec<Removal>, StoredError> {
@@ -49,12 +49,12 @@ pub async fn tear_down(
 /// # Errors
 /// The notes cannot be read.
 pub async fn staying(
-    objects: &Objects,
+    objects: &SetObjects,
     namespace: &str,
     resource: Option<&Value>,
 ) -> Result<Option<Staying>, StoredError> {
     let inventory = stored::read(objects, namespace).await?.inventory;
-    let Parting { goes, stays } = Parting::of(&*objects.domain, inventory, resource);
+    let Parting { goes, stays } = Parting::of(&*objects.set, inventory, resource);
     Ok(stays.map(|(stays, why)| Staying {
         nothing_goes: goes.objects.is_empty() && goes.made_by_operands.is_empty(),
         objects: stays.objects.into_keys().collect(),

@@ -24,13 +24,15 @@ use crate::{
         decide::decide,
         disown,
         finalizer::{self, FINALIZER},
-        objects::{Applied, Objects},
+        objects::Applied,
         originals,
         outcome::{Outcome, reported},
         prune,
         recording::{self, Recording},
         retry::Retries,
-        seniority, status,
+        seniority,
+        set::SetObjects,
+        status,
         stored::{self, Stored, StoredError},
     },
 };
@@ -52,7 +54,7 @@ struct Reconcile<'a> {
     context: &'a Context,
     resource: &'a Value,
     owner: Owner,
-    objects: Objects,
+    objects: SetObjects,
     report: Report,
 }
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use weft_plan::{Domain, Live, ObjectKey, Owner, kinds};
+use weft_plan::{Domain, Live, ObjectKey, ObjectSet, Owner, kinds};
 
 use crate::{
     api_server::cluster::Cluster,
     metrics::Metrics,
-    reconcile::{events::EventRecorder, objects::Objects, reach::Reach},
+    reconcile::{events::EventRecorder, objects::Objects, reach::Reach, set::SetObjects},
     store::{cache::Source, watch::Shared},
 };
 
@@ -23,7 +23,7 @@ pub struct Config {
 
 /// A domain with the client, the store and the reporters of its controller.
 pub(crate) struct Context {
-    pub domain: Arc<dyn Domain>,
+    pub domain: Arc<dyn ObjectSet>,
     pub cluster: Cluster,
     pub shared: Shared,
     pub metrics: Metrics,
@@ -34,14 +34,15 @@ pub(crate) struct Context {
 
 impl Context {
     /// Returns the objects of one resource.
-    pub fn objects(&self, owner: Owner) -> Objects {
-        Objects::new(
+    pub fn objects(&self, owner: Owner) -> SetObjects {
+        let objects = Objects::new(
             self.cluster.clone(),
             Some(self.shared.clone()),
-            Arc::clone(&self.domain),
+            Arc::clone(&self.domain) as Arc<dyn Domain>,
             owner,
             self.metrics.clone(),
-        )
+        );
+        SetObjects::new(objects, Arc::clone(&self.domain))
     }
 
     /// Reports whether a watch shows the end of an object that is being deleted.

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::{sync::watch as channel, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use weft_plan::{
-    Domain, Live, ObjectKey, Owner, drift,
+    Live, ObjectKey, ObjectSet, Owner, drift,
     report::{Failure, FailureClass, Report, UnitReport},
 };
 
@@ -101,7 +101,7 @@ fn generation(resource: &Value) -> i64 {
 impl Controller {
     /// A controller that is not running yet.
     pub fn new(
-        domain: Arc<dyn Domain>,
+        domain: Arc<dyn ObjectSet>,
         cluster: Cluster,
         shared: Shared,
         metrics: Metrics,
@@ -110,7 +110,7 @@ impl Controller {
         let context = Context {
             recorder: EventRecorder::new(cluster.client().clone(), domain.name(), &config.instance),
             reach: Reach::new(
-                Arc::clone(&domain),
+                Arc::clone(&domain) as Arc<dyn ObjectSet>,
                 &cluster,
                 shared.clone(),
                 &metrics,

@@ -1,14 +1,14 @@
 //! The decision about a resource, or about the last good one if the resource is refused.
 
 use serde_json::Value;
-use weft_plan::{Decision, Domain, Facts, Input, Refusal};
+use weft_plan::{Decision, Facts, Input, ObjectSet, Refusal};
 
 use crate::reconcile::stored::Stored;
 
 /// Decides what the resource asks for. If the resource is refused, the last good configuration
 /// stays in force.
 pub(crate) fn decide(
-    domain: &dyn Domain,
+    domain: &dyn ObjectSet,
     resource: &Value,
     stored: &Stored,
     facts: &Facts,

@@ -4,11 +4,11 @@
 use serde_json::{Value, json};
 use weft_plan::{ADOPT_ANNOTATION, Live, OWNER_LABEL, ObjectKey, kinds, report::FailureClass};
 
-use crate::{api_server::cluster::Error, reconcile::objects::Objects};
+use crate::{api_server::cluster::Error, reconcile::set::SetObjects};
 
 /// Reports whether objects that must outlive the resource are owned by it.
-pub fn is_needed(objects: &Objects, resource: &Value) -> bool {
-    objects.domain.keeps(Some(resource), None).is_some()
+pub fn is_needed(objects: &SetObjects, resource: &Value) -> bool {
+    objects.set.keeps(Some(resource), None).is_some()
 }
 
 /// Takes them off, whatever the specification of the resource says. Weft's own objects keep theirs.
@@ -16,7 +16,7 @@ pub fn is_needed(objects: &Objects, resource: &Value) -> bool {
 /// # Errors
 /// Objects cannot be listed or changed. An object that Weft has no right to change is only logged:
 /// nothing would come of another try.
-pub(crate) async fn disown(objects: &Objects, resource: &Value) -> Result<(), Error> {
+pub(crate) async fn disown(objects: &SetObjects, resource: &Value) -> Result<(), Error> {
     let uid = Live::of(resource).uid();
     for kind in objects.domain.kinds() {
         for object in objects.cluster.owned_by(kind, uid).await? {
@@ -33,7 +33,7 @@ pub(crate) async fn disown(objects: &Objects, resource: &Value) -> Result<(), Er
                 "ownerReferences": others,
             }});
             let is_record = objects
-                .domain
+                .set
                 .record(&objects.owner.name)
                 .is_some_and(|(record, _)| record == key);
             let is_known = kind == kinds::NAMESPACE || is_record || objects.owner.owns(&object);

@@ -19,6 +19,7 @@ mod recording;
 pub mod retry;
 pub mod run;
 pub mod seniority;
+pub mod set;
 pub mod status;
 pub mod stored;
 pub mod teardown;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use weft_plan::{
-    Domain, Inventory, Kind, OWNER_LABEL, ObjectKey, Owner, Selection, Unit, kinds, rollout,
+    Inventory, Kind, OWNER_LABEL, ObjectKey, ObjectSet, Owner, Selection, Unit, kinds, rollout,
 };
 
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
 
 /// The watches of a domain, besides those that run always.
 pub(crate) struct Reach {
-    domain: Arc<dyn Domain>,
+    domain: Arc<dyn ObjectSet>,
     shared: Shared,
     /// The operator's own namespace.
     namespace: String,
@@ -39,7 +39,7 @@ pub(crate) struct Reach {
 
 impl Reach {
     pub fn new(
-        domain: Arc<dyn Domain>,
+        domain: Arc<dyn ObjectSet>,
         cluster: &Cluster,
         shared: Shared,
         metrics: &Metrics,

@@ -1,7 +1,7 @@
 //! The notes at the end of a reconcile: the record for the original, and the inventory.
 
 use weft_plan::{
-    Decision, Domain, Inventory, Manifest, Notice, ObjectKey,
+    Decision, Inventory, Manifest, Notice, ObjectKey, ObjectSet,
     report::{Failure, Report, UnitReport},
 };
 
@@ -29,7 +29,7 @@ pub(super) enum Recording {
 
 impl Recording {
     pub(super) fn of(
-        domain: &dyn Domain,
+        domain: &dyn ObjectSet,
         stored: &Stored,
         decision: &Decision,
         refused: bool,

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use weft_plan::{
-    Domain, Inventory, InventoryError, Live, Manifest, OWNER_LABEL, ObjectKey, Owner, kinds,
-};
+use weft_plan::{Inventory, InventoryError, Live, Manifest, OWNER_LABEL, ObjectKey, Owner, kinds};
 
-use crate::{api_server::cluster::Error, reconcile::objects::Objects};
+use crate::{
+    api_server::cluster::Error,
+    reconcile::{objects::Objects, set::SetObjects},
+};
 
 /// The notes about a resource.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,7 +52,7 @@ pub(crate) fn inventory_key(namespace: &str, owner: &Owner) -> ObjectKey {
 /// # Errors
 /// It cannot be read, or is damaged: then nothing may be written, since something might be left
 /// over.
-pub async fn read(objects: &Objects, namespace: &str) -> Result<Stored, StoredError> {
+pub async fn read(objects: &SetObjects, namespace: &str) -> Result<Stored, StoredError> {
     let key = inventory_key(namespace, &objects.owner);
     let (map, record) = futures::join!(objects.live(&key), record(objects));
     let inventory = match map? {
@@ -72,8 +73,8 @@ pub async fn read(objects: &Objects, namespace: &str) -> Result<Stored, StoredEr
     })
 }
 
-async fn record(objects: &Objects) -> Result<Option<String>, Error> {
-    let Some((key, field)) = objects.domain.record(&objects.owner.name) else {
+async fn record(objects: &SetObjects) -> Result<Option<String>, Error> {
+    let Some((key, field)) = objects.set.record(&objects.owner.name) else {
         return Ok(None);
     };
     let text = |map: Option<Arc<Value>>| {
@@ -81,7 +82,7 @@ async fn record(objects: &Objects) -> Result<Option<String>, Error> {
     };
     let own = text(objects.live(&key).await?);
     match objects
-        .domain
+        .set
         .original_record(&objects.owner.name)
         .filter(|_| own.is_none())
     {
@@ -188,8 +189,8 @@ async fn write(
 }
 
 /// Deletes inventory and record, last of all when a resource goes.
-pub async fn forget(objects: &Objects, domain: &dyn Domain, namespace: &str) -> Result<(), Error> {
-    let record = domain.record(&objects.owner.name).map(|(key, _)| key);
+pub(crate) async fn forget(objects: &SetObjects, namespace: &str) -> Result<(), Error> {
+    let record = objects.set.record(&objects.owner.name).map(|(key, _)| key);
     for key in record
         .into_iter()
         .chain([inventory_key(namespace, &objects.owner)])

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 use serde_json::Value;
 use weft_plan::{
-    Domain, Inventory, Live, OWNER_LABEL, ObjectKey, Owner, Stage, drift, is_kept_for_ever, kinds,
+    Inventory, Live, OWNER_LABEL, ObjectKey, ObjectSet, Owner, Stage, drift, is_kept_for_ever,
+    kinds,
     report::{Paused, Removal, Report},
     rollout::PodView,
 };
@@ -19,6 +20,7 @@ use crate::{
         finalizer::{self, FINALIZER},
         objects::Objects,
         originals, prune,
+        set::SetObjects,
         stored::{self, StoredError},
     },
 };
@@ -108,14 +110,14 @@ pub(crate) async fn step(
 pub(crate) struct Parting {
     /// The objects to remove.
     pub goes: Inventory,
-    /// The units that outlive the resource (see [`Domain::outlives`]), with the reason and the way
+    /// The units that outlive the resource (see [`ObjectSet::outlives`]), with the reason and the way
     /// to remove them.
     pub stays: Option<(Inventory, String)>,
 }
 
 impl Parting {
     /// Of this resource, which may be gone already.
-    pub fn of(domain: &dyn Domain, inventory: Inventory, resource: Option<&Value>) -> Self {
+    pub fn of(domain: &dyn ObjectSet, inventory: Inventory, resource: Option<&Value>) -> Self {
         let stays = Inventory {
             made_by_operands: BTreeSet::new(),
             ..inventory.of_units(|unit| domain.outlives(unit))
@@ -147,14 +149,14 @@ impl Parting {
 /// # Errors
 /// A note or an object cannot be read or written, or the finalizer cannot be removed.
 pub(crate) async fn end(
-    objects: &Objects,
+    objects: &SetObjects,
     namespace: &str,
     resource: Option<&Value>,
     course: &mut Course,
 ) -> Result<Vec<Removal>, StoredError> {
     course.follow(resource);
     let (domain, whole) = (
-        &*objects.domain,
+        &*objects.set,
         stored::read(objects, namespace).await?.inventory,
     );
     let orphaned = match resource {
@@ -182,7 +184,7 @@ pub(crate) async fn end(
             stored::write_inventory(objects, namespace, if orphaned { &whole } else { &stays })
                 .await?
         }
-        None => stored::forget(objects, domain, namespace).await?,
+        None => stored::forget(objects, namespace).await?,
     }
     if let Some(resource) = resource.filter(|resource| {
         Live::of(resource)
