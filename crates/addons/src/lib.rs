@@ -47,6 +47,32 @@ use weft_plan::{
 pub use settings::{Image, Settings, SettingsError};
 
 /// The add-ons of a cluster's network.
+///
+/// # Examples
+/// A decision needs no cluster: the caller passes facts and random bytes.
+///
+/// ```
+/// use serde_json::json;
+/// use weft_addons::{Addons, Settings};
+/// use weft_plan::{Domain, Facts, Input};
+///
+/// let domain = Addons::new(Settings::default());
+/// let resource = json!({
+///     "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1",
+///     "kind": "NetworkAddonsConfig",
+///     "metadata": {"name": "cluster"},
+///     "spec": {"linuxBridge": {}},
+/// });
+/// let decision = domain.decide(Input {
+///     resource: &resource,
+///     record: None,
+///     decided: None,
+///     facts: &Facts::default(),
+///     random: &mut |bytes| bytes.fill(0),
+/// }).unwrap();
+/// let mut objects = decision.units.iter().flat_map(|unit| &unit.objects);
+/// assert!(objects.any(|object| object.key().human().contains("bridge-marker")));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Addons {
     settings: Settings,

@@ -48,7 +48,7 @@ fn sign(action: &Action) -> Sign {
     match action {
         Action::Create => sign("+", "create", "to create"),
         Action::Change { .. } => sign("~", "change", "to change"),
-        Action::Replace { .. } => sign("±", "replace", "to make anew"),
+        Action::Replace { .. } => sign("±", "replace", "to recreate"),
         Action::TakeOver { .. } => sign("^", "take-over", "to take over"),
         Action::Delete => sign("-", "delete", "to delete"),
         Action::Release { .. } => sign("=", "release", "to release"),
@@ -66,7 +66,7 @@ fn sign(action: &Action) -> Sign {
 const TOTALS: [&str; 13] = [
     "to create",
     "to change",
-    "to make anew",
+    "to recreate",
     "to take over",
     "to delete",
     "in conflict",

@@ -1,4 +1,7 @@
 //! Durations as Go writes them, for operands that read them with Go's `time.ParseDuration`.
+//!
+//! `kube_core::Duration` does not serve here. It panics at `1h-1m` and at durations beyond its
+//! range, accepts the empty text, and rounds to the precision of a float.
 
 use std::{cmp::Ordering, fmt, str::FromStr};
 

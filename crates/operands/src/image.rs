@@ -3,6 +3,9 @@
 //! The grammar is that of the registry protocol's reference implementation
 //! (<https://github.com/distribution/reference>), which container runtimes use:
 //! `[host[:port]/]path[:tag][@digest]`.
+//!
+//! `oci_spec::distribution::Reference` does not serve here. It refuses a registry with an IPv6
+//! address, and writes `docker.io/library/` and `:latest` into short references.
 
 use std::{fmt, str::FromStr};
 

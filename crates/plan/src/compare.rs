@@ -100,6 +100,36 @@ pub(crate) fn shortened(value: &Value, characters: usize) -> String {
 
 /// Every difference between the body of an apply and the live object, seen as `manager`. Empty: an
 /// apply would change nothing.
+///
+/// # Examples
+/// Defaults of the API server are no differences. A value of another manager is one.
+///
+/// ```
+/// use serde_json::json;
+/// use weft_plan::{compare, kinds};
+///
+/// let wanted = json!({
+///     "apiVersion": "apps/v1", "kind": "DaemonSet",
+///     "metadata": {"namespace": "net", "name": "multus", "labels": {"app": "multus"}},
+///     "spec": {"minReadySeconds": 5},
+/// });
+/// let mut live = wanted.clone();
+/// live["spec"]["revisionHistoryLimit"] = 10.into();
+/// live["metadata"]["managedFields"] = json!([{
+///     "manager": "weft/addons", "operation": "Apply", "apiVersion": "apps/v1",
+///     "fieldsType": "FieldsV1",
+///     "fieldsV1": {
+///         "f:metadata": {"f:labels": {"f:app": {}}},
+///         "f:spec": {"f:minReadySeconds": {}},
+///     },
+/// }]);
+/// assert_eq!(compare(kinds::DAEMON_SET, &wanted, &live, "weft/addons"), []);
+///
+/// live["spec"]["minReadySeconds"] = 0.into();
+/// let differences = compare(kinds::DAEMON_SET, &wanted, &live, "weft/addons");
+/// assert_eq!(differences.len(), 1);
+/// assert_eq!(differences[0].path, "spec.minReadySeconds");
+/// ```
 pub fn compare(kind: Kind, desired: &Value, live: &Value, manager: &str) -> Vec<Difference> {
     let nothing = Value::Null;
     let ours = fields::applied_by(live, manager);

@@ -68,6 +68,45 @@ pub enum Done {
 }
 
 /// Changes a host.
+///
+/// # Examples
+/// Adds a dummy interface. If a probe fails afterwards, the host is as it was before.
+///
+/// ```no_run
+/// use std::{sync::Arc, time::Duration};
+///
+/// use weft_agent::{
+///     host::{DNS_HOST, Machine},
+///     probes::Prober,
+///     state_dir::StateDir,
+///     transaction::{Change, Done, Transactor},
+/// };
+///
+/// # async fn add() -> Result<(), Box<dyn std::error::Error>> {
+/// let (machine, _changes) = Machine::start()?;
+/// let transactor = Transactor {
+///     host: Arc::new(machine),
+///     dir: StateDir::open("/var/lib/weft")?,
+///     prober: Prober {
+///         cluster: None,
+///         dns_host: DNS_HOST.to_owned(),
+///         window: Duration::from_secs(30),
+///     },
+/// };
+/// let desired = "{interfaces: [{name: dummy1, type: dummy, state: up}]}";
+/// let change = Change {
+///     desired: nmstate::NetworkState::new_from_yaml(desired)?,
+///     what: "an example".to_owned(),
+///     ..Change::default()
+/// };
+/// match transactor.run(change).await {
+///     Ok(Done::Nothing) => println!("dummy1 exists already"),
+///     Ok(Done::Changed { probes }) => println!("added dummy1; {} probes agree", probes.len()),
+///     Err(failure) => println!("{failure}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Transactor {
     /// The host.

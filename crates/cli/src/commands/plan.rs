@@ -26,7 +26,7 @@ use crate::{
 /// installed operator.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Signs:  + made   ~ changed   ± made anew   ^ taken over   - deleted   @ held   ! in conflict   … has to wait   = stays   ? unknown, or drifted and left
+Signs:  + made   ~ changed   ± recreated   ^ taken over   - deleted   @ held   ! in conflict   … has to wait   = stays   ? unknown, or drifted and left
 
 Exit code 0: nothing would change, 1: something would, 2: it could not be found out (as with kubectl diff).
 

@@ -47,7 +47,31 @@ pub use crate::reconcile::context::Config;
 /// The shortest time between two reports on the progress of a teardown.
 const TEARDOWN_NEWS: Duration = Duration::from_secs(2);
 
-/// One domain at work.
+/// The engine: it reconciles the resources of one domain.
+///
+/// # Examples
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use tokio::sync::watch;
+/// use tokio_util::sync::CancellationToken;
+/// use weft_plan::ObjectSet;
+/// use weft_runtime::{
+///     api_server::cluster::Cluster,
+///     metrics::Metrics,
+///     reconcile::controller::{Config, Controller},
+///     store::watch::Shared,
+/// };
+///
+/// # async fn serve(domain: impl ObjectSet, client: kube::Client) {
+/// let config = Config { namespace: "default".into(), instance: "example".into() };
+/// let (cluster, store) = (Cluster::new(client), Shared::default());
+/// let controller = Controller::new(Arc::new(domain), cluster, store, Metrics::default(), config);
+/// // A leader from the start: other programs get this from `leader::lease::run`.
+/// let (_leading, is_leading) = watch::channel(true);
+/// controller.run(is_leading, CancellationToken::new()).await;
+/// # }
+/// ```
 pub struct Controller {
     context: Context,
     wishes: Wishes,

@@ -527,7 +527,7 @@ impl Objects {
             .await
         {
             Err(e) if e.is_immutable_field() && !is_kept_for_ever(key.kind) => {
-                tracing::info!(object = %key.human(), reason = %e, "made anew: a field changes that cannot be changed in place");
+                tracing::info!(object = %key.human(), reason = %e, "recreated object with an immutable field");
                 let uid = Live::of(live).uid();
                 self.delete(key, uid).await?;
                 self.create(manifest).await

@@ -48,7 +48,7 @@ impl Recording {
     /// Returns a notice about a deleted record.
     pub(super) fn notice(self, stored: &Stored, record: Option<&Manifest>) -> Option<Notice> {
         let record = record.filter(|_| self == Self::Left && stored.record.is_none())?;
-        let message = "somebody has deleted it: the next change is carried out whatever it does, and it is made anew then".to_owned();
+        let message = "somebody has deleted it: the operator carries out the next change whatever it does, and then writes the record again".to_owned();
         Some(Notice {
             about: record.key().human(),
             message,

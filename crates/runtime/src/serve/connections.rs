@@ -6,6 +6,9 @@
 //! limited. A new connection never waits for a place. When all places are taken, the oldest
 //! connection that has not asked anything yet loses its place: clients that hold connections open
 //! and say nothing push out each other, while a probe or a scrape asks as soon as it is connected.
+//!
+//! `axum::serve` does not serve here. It limits neither the number of connections nor the time for a
+//! request's head.
 
 use std::{
     collections::BTreeMap,

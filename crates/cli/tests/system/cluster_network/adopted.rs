@@ -103,7 +103,7 @@ async fn a_flannel_of_upstream_keeps_selector_plugin_and_tunnel() {
         "{plan}"
     );
     assert!(
-        !plan.contains("to make anew") && !plan.contains("spec.selector"),
+        !plan.contains("to recreate") && !plan.contains("spec.selector"),
         "{plan}"
     );
 
