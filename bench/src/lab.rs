@@ -339,7 +339,10 @@ impl<'a> Lab<'a> {
                 json!({"username": "placement", "password": "p"}),
             ),
         ] {
-            let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}, "stringData": values});
+            let secret = json!({
+                "apiVersion": "v1", "kind": "Secret",
+                "metadata": {"name": name, "namespace": namespace}, "stringData": values
+            });
             self.rest
                 .apply(
                     &format!("/api/v1/namespaces/{namespace}/secrets/{name}"),
@@ -354,7 +357,9 @@ impl<'a> Lab<'a> {
     /// without this Secret KubeMacPool is not called ready.
     async fn play_kubemacpool(&self) -> Result<()> {
         let (name, namespace) = ("kubemacpool-service", self.setup.domain.namespace);
-        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace},
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {
+            "name": name, "namespace": namespace
+        },
             "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""}});
         self.rest
             .apply(

@@ -85,8 +85,12 @@ async fn add_labelled(rest: &Rest, namespace: &str) -> Result<()> {
     );
     let text = "x".repeat(1_000_000);
     Rest::concurrently(0..LABELLED, async |number| {
-        let metadata = json!({"name": format!("labelled-{number}"), "labels": {OWNER_LABEL: label}});
-        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": text}});
+        let metadata = json!({
+            "name": format!("labelled-{number}"), "labels": {OWNER_LABEL: label}
+        });
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": text}
+        });
         rest.create(&path, &map).await.map(drop)
     })
     .await
@@ -102,10 +106,18 @@ async fn add_foreign(rest: &Rest, of_operands: &str) -> Result<()> {
     .await?;
     let text = "x".repeat(10 * 1024);
     Rest::concurrently(0..FOREIGN, async |number| {
-        let namespace = if number % 2 == 0 { of_operands } else { elsewhere };
-        let map =
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("foreign-{number}")}, "data": {"text": text}});
-        rest.create(&format!("/api/v1/namespaces/{namespace}/configmaps"), &map).await.map(drop)
+        let namespace = if number % 2 == 0 {
+            of_operands
+        } else {
+            elsewhere
+        };
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": format!("foreign-{number}")}, "data": {"text": text}
+        });
+        rest.create(&format!("/api/v1/namespaces/{namespace}/configmaps"), &map)
+            .await
+            .map(drop)
     })
     .await
 }

@@ -235,14 +235,20 @@ fn the_operators_own_namespace_gets_no_labels_but_pod_security() {
     let level = "privileged";
     assert_eq!(
         object(&decide(&full()), "Namespace", "cluster-network-addons")["metadata"]["labels"],
-        json!({"pod-security.kubernetes.io/enforce": level, "pod-security.kubernetes.io/audit": level, "pod-security.kubernetes.io/warn": level})
+        json!({
+            "pod-security.kubernetes.io/enforce": level, "pod-security.kubernetes.io/audit": level,
+            "pod-security.kubernetes.io/warn": level
+        })
     );
 }
 
 #[test]
 fn every_label_is_there_and_selectors_still_match() {
     let mut resource = full();
-    resource["metadata"]["labels"] = json!({"app.kubernetes.io/part-of": "kubevirt", "app.kubernetes.io/version": "v9", "app.kubernetes.io/component": "network"});
+    resource["metadata"]["labels"] = json!({
+        "app.kubernetes.io/part-of": "kubevirt", "app.kubernetes.io/version": "v9",
+        "app.kubernetes.io/component": "network"
+    });
     for object in objects(&decide(&resource)) {
         let labels = |pointer: &str| object.body().pointer(pointer).cloned().unwrap_or_default();
         let pods = labels("/spec/template/metadata/labels");

@@ -42,7 +42,10 @@ fn what_is_given_counts_whatever_was_before() {
         "imagePullPolicy": "Always",
         "multusDynamicNetworks": {"hostCRISocketPath": "/run/k0s/containerd.sock"},
         "macvtap": {"devicePluginConfig": "mine"},
-        "selfSignConfiguration": {"caRotateInterval": "10h", "caOverlapInterval": "2h", "certRotateInterval": "5h", "certOverlapInterval": "1h"},
+        "selfSignConfiguration": {
+            "caRotateInterval": "10h", "caOverlapInterval": "2h", "certRotateInterval": "5h",
+            "certOverlapInterval": "1h"
+        },
     });
     let previous = json!({
         "multus": {},
@@ -50,7 +53,10 @@ fn what_is_given_counts_whatever_was_before() {
         "imagePullPolicy": "IfNotPresent",
         "multusDynamicNetworks": {"hostCRISocketPath": "/run/crio/crio.sock"},
         "macvtap": {"devicePluginConfig": "theirs"},
-        "selfSignConfiguration": {"caRotateInterval": "48h0m0s", "caOverlapInterval": "24h0m0s", "certRotateInterval": "24h0m0s", "certOverlapInterval": "12h0m0s"},
+        "selfSignConfiguration": {
+            "caRotateInterval": "48h0m0s", "caOverlapInterval": "24h0m0s",
+            "certRotateInterval": "24h0m0s", "certOverlapInterval": "12h0m0s"
+        },
     });
     let effective = json_of(given.clone(), Some(previous));
     for (field, value) in given.as_object().unwrap() {
@@ -66,13 +72,19 @@ fn what_is_left_out_is_carried_over_where_it_must_not_change_by_itself() {
         "imagePullPolicy": "Always",
         "multusDynamicNetworks": {"hostCRISocketPath": "/run/containerd/containerd.sock"},
         "macvtap": {"devicePluginConfig": "mine"},
-        "selfSignConfiguration": {"caRotateInterval": "48h0m0s", "caOverlapInterval": "24h0m0s", "certRotateInterval": "24h0m0s", "certOverlapInterval": "12h0m0s"},
+        "selfSignConfiguration": {
+            "caRotateInterval": "48h0m0s", "caOverlapInterval": "24h0m0s",
+            "certRotateInterval": "24h0m0s", "certOverlapInterval": "12h0m0s"
+        },
         "placementConfiguration": {"workloads": {"nodeSelector": {"a": "b"}}},
         "kubeSecondaryDNS": {"domain": "example.com"},
         "kubevirtIpamController": {"defaultNetworkNADNamespace": "ns"},
         "tlsSecurityProfile": {"type": "Old"},
     });
-    let asked = json!({"multus": {}, "kubeMacPool": {}, "multusDynamicNetworks": {}, "macvtap": {}, "kubeSecondaryDNS": {}, "kubevirtIpamController": {}});
+    let asked = json!({
+        "multus": {}, "kubeMacPool": {}, "multusDynamicNetworks": {}, "macvtap": {},
+        "kubeSecondaryDNS": {}, "kubevirtIpamController": {}
+    });
     let (effective, notices) = filled(asked, Some(previous.clone()));
     let json = effective.to_json().unwrap();
     for field in [
@@ -111,7 +123,9 @@ fn a_removed_pool_that_comes_back_gets_a_new_range() {
 #[test]
 fn a_half_of_the_placement_that_is_given_replaces_its_default_as_a_whole() {
     let (effective, _) = filled(
-        json!({"placementConfiguration": {"workloads": {"nodeSelector": {"a": "b"}, "affinity": {}}}}),
+        json!({
+            "placementConfiguration": {"workloads": {"nodeSelector": {"a": "b"}, "affinity": {}}}
+        }),
         None,
     );
     assert_eq!(effective.infra, infra_by_default());
@@ -128,7 +142,10 @@ fn a_half_of_the_placement_that_is_given_replaces_its_default_as_a_whole() {
 fn what_the_original_should_have_refused_is_not_carried_over_and_that_is_said() {
     let previous = json!({
         "kubeMacPool": {"rangeStart": "0a:00:00:00:00:00", "rangeEnd": "02:00:00:00:00:ff"},
-        "selfSignConfiguration": {"caRotateInterval": "-1h", "caOverlapInterval": "-1h", "certRotateInterval": "-1h", "certOverlapInterval": "-1h"},
+        "selfSignConfiguration": {
+            "caRotateInterval": "-1h", "caOverlapInterval": "-1h", "certRotateInterval": "-1h",
+            "certOverlapInterval": "-1h"
+        },
     });
     let (effective, notices) = filled(json!({"kubeMacPool": {}}), Some(previous));
     assert_eq!(
@@ -228,7 +245,10 @@ fn any_spec() -> impl Strategy<Value = Value> {
         Just(json!({})),
         any::<[u8; 5]>().prop_map(|tail| {
             let end = crate::mac::MacAddress::from([0xfe, 0xff, 0xff, 0xff, 0xff, 0xff]);
-            json!({"rangeStart": crate::mac::MacAddress::from([2, tail[0], tail[1], tail[2], tail[3], tail[4]]).to_string(), "rangeEnd": end.to_string()})
+            json!({
+                "rangeStart": crate::mac::MacAddress::from([2, tail[0], tail[1], tail[2], tail[3], tail[4]]).to_string(),
+                "rangeEnd": end.to_string()
+            })
         })
     ];
     let policy = prop_oneof![
@@ -238,8 +258,12 @@ fn any_spec() -> impl Strategy<Value = Value> {
         Just("")
     ];
     let rotation = prop::option::of((1_u32..50).prop_map(|hours| {
-        let [ca, cert, overlap] = [hours * 4, hours * 2, hours].map(|hours| format!("{hours}h0m0s"));
-        json!({"caRotateInterval": ca, "caOverlapInterval": overlap, "certRotateInterval": cert, "certOverlapInterval": overlap})
+        let [ca, cert, overlap] =
+            [hours * 4, hours * 2, hours].map(|hours| format!("{hours}h0m0s"));
+        json!({
+            "caRotateInterval": ca, "caOverlapInterval": overlap, "certRotateInterval": cert,
+            "certOverlapInterval": overlap
+        })
     }));
     let socket = prop::option::of("/[a-z]{1,5}/[a-z]{1,5}");
     let placement = prop::option::of(prop_oneof![
@@ -254,7 +278,10 @@ fn any_spec() -> impl Strategy<Value = Value> {
             ("imagePullSecrets", json!([{"name": "mirror"}])),
             (
                 "resources",
-                json!([{"component": "ovs", "container": "ovs-cni-marker", "requests": {"cpu": 1}}, {"component": "ovs"}]),
+                json!([
+                    {"component": "ovs", "container": "ovs-cni-marker", "requests": {"cpu": 1}},
+                    {"component": "ovs"}
+                ]),
             ),
             (
                 "hostPaths",

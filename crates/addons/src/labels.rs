@@ -98,9 +98,16 @@ mod tests {
 
     #[test]
     fn objects_and_pods_are_labelled_and_only_objects_carry_the_version() {
-        let object = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "a", "namespace": "n"}, "spec": {"template": {"metadata": {"labels": {"x": "y"}}}}});
+        let object = json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {"name": "a", "namespace": "n"},
+            "spec": {"template": {"metadata": {"labels": {"x": "y"}}}}
+        });
         let body = labelled(object, json!({}));
-        let app = json!({"app.kubernetes.io/component": "network", "app.kubernetes.io/managed-by": "cnao-operator", "prometheus.cnao.io": "true"});
+        let app = json!({
+            "app.kubernetes.io/component": "network",
+            "app.kubernetes.io/managed-by": "cnao-operator", "prometheus.cnao.io": "true"
+        });
         let with = |more: Value| {
             let mut labels = app.clone();
             labels
@@ -121,8 +128,16 @@ mod tests {
 
     #[test]
     fn the_resource_hands_its_own_on_but_not_who_manages() {
-        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n", "labels": {"control-plane": "mac-controller-manager"}}});
-        let resource = json!({"app.kubernetes.io/component": "c", "app.kubernetes.io/part-of": "p", "app.kubernetes.io/version": "v", "app.kubernetes.io/managed-by": "hco", "other": "x"});
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "name": "a", "namespace": "n", "labels": {"control-plane": "mac-controller-manager"}
+            }
+        });
+        let resource = json!({
+            "app.kubernetes.io/component": "c", "app.kubernetes.io/part-of": "p",
+            "app.kubernetes.io/version": "v", "app.kubernetes.io/managed-by": "hco", "other": "x"
+        });
         assert_eq!(
             labelled(object, resource)["metadata"]["labels"],
             json!({

@@ -112,7 +112,10 @@ pub(crate) fn objects(settings: &Settings) -> Vec<(ObjectKey, String)> {
         .map(|field| ((*field).to_owned(), json!({})))
         .collect::<serde_json::Map<_, _>>()
         .into();
-    let resource = json!({"apiVersion": format!("{GROUP}/{VERSION}"), "kind": KIND, "metadata": {"name": NAME}, "spec": spec});
+    let resource = json!({
+        "apiVersion": format!("{GROUP}/{VERSION}"), "kind": KIND, "metadata": {"name": NAME},
+        "spec": spec
+    });
     let addons = Addons::new(settings.clone());
     for facts in Facts::of_every_sort_of_cluster() {
         let random = &mut |bytes: &mut [u8]| bytes.fill(0);

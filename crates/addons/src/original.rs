@@ -70,7 +70,10 @@ mod tests {
     use serde_json::json;
 
     fn deployment(name: &str, image: &str, labels: Value) -> Value {
-        json!({"metadata": {"name": name, "labels": labels}, "spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}})
+        json!({
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}
+        })
     }
 
     #[test]
@@ -123,55 +126,87 @@ mod tests {
             operator_namespace: "operator".into(),
             ..Settings::default()
         };
-        let object = |kind: &str, metadata: Value| json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
-        let owner = |api_version: &str| json!([{"apiVersion": api_version, "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u"}]);
+        let object = |kind: &str, metadata: Value| {
+            json!({
+                "apiVersion": "v1", "kind": kind, "metadata": metadata
+            })
+        };
+        let owner = |api_version: &str| {
+            json!([
+                {
+                    "apiVersion": api_version, "kind": "NetworkAddonsConfig", "name": "cluster",
+                    "uid": "u"
+                }
+            ])
+        };
         for (object, expected) in [
             (
                 object(
                     "ConfigMap",
-                    json!({"name": "a", "namespace": "operands", "ownerReferences": owner("networkaddonsoperator.network.kubevirt.io/v1")}),
+                    json!({
+                        "name": "a", "namespace": "operands",
+                        "ownerReferences": owner("networkaddonsoperator.network.kubevirt.io/v1")
+                    }),
                 ),
                 true,
             ),
             (
                 object(
                     "ConfigMap",
-                    json!({"name": "a", "namespace": "operands", "ownerReferences": owner("networkaddonsoperator.network.kubevirt.io/v1alpha1")}),
+                    json!({
+                        "name": "a", "namespace": "operands",
+                        "ownerReferences": owner("networkaddonsoperator.network.kubevirt.io/v1alpha1")
+                    }),
                 ),
                 true,
             ),
             (
                 object(
                     "ConfigMap",
-                    json!({"name": "a", "namespace": "operands", "ownerReferences": owner("example.com/v1")}),
+                    json!({
+                        "name": "a", "namespace": "operands",
+                        "ownerReferences": owner("example.com/v1")
+                    }),
                 ),
                 false,
             ),
             (
                 object(
                     "ConfigMap",
-                    json!({"name": "a", "namespace": "operands", "labels": {"networkaddonsoperator.network.kubevirt.io/version": "0.102.0"}}),
+                    json!({
+                        "name": "a", "namespace": "operands",
+                        "labels": {"networkaddonsoperator.network.kubevirt.io/version": "0.102.0"}
+                    }),
                 ),
                 true,
             ),
             (
                 object(
                     "ConfigMap",
-                    json!({"name": "a", "namespace": "operands", "labels": {"app.kubernetes.io/managed-by": "Helm"}}),
+                    json!({
+                        "name": "a", "namespace": "operands",
+                        "labels": {"app.kubernetes.io/managed-by": "Helm"}
+                    }),
                 ),
                 false,
             ),
             (
                 object(
                     "ConfigMap",
-                    json!({"name": "cluster-networks-addons-operator-applied-cluster", "namespace": "operator"}),
+                    json!({
+                        "name": "cluster-networks-addons-operator-applied-cluster",
+                        "namespace": "operator"
+                    }),
                 ),
                 true,
             ),
             (
                 object(
                     "ConfigMap",
-                    json!({"name": "cluster-networks-addons-operator-applied-cluster", "namespace": "elsewhere"}),
+                    json!({
+                        "name": "cluster-networks-addons-operator-applied-cluster",
+                        "namespace": "elsewhere"
+                    }),
                 ),
                 false,
             ),

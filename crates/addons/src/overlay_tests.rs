@@ -199,7 +199,10 @@ fn the_namespace_is_set_everywhere() {
 #[test]
 fn what_serves_the_cluster_runs_where_infra_says_and_the_rest_where_workloads_says() {
     let mut resource = full();
-    resource["spec"]["placementConfiguration"] = json!({"infra": {"nodeSelector": {"for": "infra"}}, "workloads": {"nodeSelector": {"for": "workloads"}}});
+    resource["spec"]["placementConfiguration"] = json!({
+        "infra": {"nodeSelector": {"for": "infra"}},
+        "workloads": {"nodeSelector": {"for": "workloads"}}
+    });
     for object in objects(&decide(&resource)) {
         let Some(pod) = object.body().pointer("/spec/template/spec") else {
             continue;
@@ -305,7 +308,10 @@ fn the_manifests_show_the_default_placement() {
 #[test]
 fn certificates_and_tls_follow_the_configuration() {
     let mut resource = full();
-    resource["spec"]["selfSignConfiguration"] = json!({"caRotateInterval": "200h20m2s", "caOverlapInterval": "3h", "certRotateInterval": "20h", "certOverlapInterval": "1.5h"});
+    resource["spec"]["selfSignConfiguration"] = json!({
+        "caRotateInterval": "200h20m2s", "caOverlapInterval": "3h", "certRotateInterval": "20h",
+        "certOverlapInterval": "1.5h"
+    });
     resource["spec"]["tlsSecurityProfile"] = json!({"type": "Intermediate"});
     let decision = decide(&resource);
     let environment =

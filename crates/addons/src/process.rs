@@ -66,7 +66,11 @@ mod tests {
             json!({"operatorLogLevel": "Debug", "tlsSecurityProfile": {"type": "Custom"}}),
         );
         assert_eq!(settings(Some(&refused)), ProcessSettings::default());
-        refused["status"] = json!({"effectiveConfiguration": {"operatorLogLevel": "Error", "tlsSecurityProfile": {"type": "Old"}}});
+        refused["status"] = json!({
+            "effectiveConfiguration": {
+                "operatorLogLevel": "Error", "tlsSecurityProfile": {"type": "Old"}
+            }
+        });
         let before = settings(Some(&refused));
         assert_eq!(
             (before.log_level, &*before.tls.unwrap().min_version),

@@ -29,7 +29,12 @@ fn http(
 /// whose mounts reach the host.
 fn programs() -> Vec<(&'static str, Value)> {
     let multus_answers = json!({
-        "exec": {"command": ["curl", "--fail", "--unix-socket", "/host/run/multus/multus.sock", "localhost/healthz"]},
+        "exec": {
+            "command": [
+                "curl", "--fail", "--unix-socket", "/host/run/multus/multus.sock",
+                "localhost/healthz"
+            ]
+        },
         "initialDelaySeconds": 15, "periodSeconds": 5
     });
     vec![
@@ -37,7 +42,10 @@ fn programs() -> Vec<(&'static str, Value)> {
             "multus/install-multus-binary",
             json!({
                 "privileged": true, "writable": ["/host/opt/cni/bin"], "tells": ["/host/opt/cni/bin"],
-                "run": ["/usr/src/multus-cni/bin/install_multus", "-d", "/host/opt/cni/bin", "-t", "thick"]
+                "run": [
+                    "/usr/src/multus-cni/bin/install_multus", "-d", "/host/opt/cni/bin", "-t",
+                    "thick"
+                ]
             }),
         ),
         (
@@ -49,16 +57,25 @@ fn programs() -> Vec<(&'static str, Value)> {
                     "/host/etc/cni/net.d", "/opt/cni/bin", "/host/run", "/var/lib/cni/multus", "/var/lib/kubelet", "/run/k8s.cni.cncf.io",
                     "/run/netns", "/hostroot", "/etc/cni/multus/net.d"
                 ],
-                "readable": ["/etc/cni/net.d/multus.d"], "hears": ["/var/lib/kubelet", "/run/netns", "/hostroot"],
-                "preStop": ["/bin/sh", "-c", "rm -rf /host/etc/cni/net.d/00-multus.conf /host/var/lib/cni/*"]
+                "readable": ["/etc/cni/net.d/multus.d"], "hears": [
+                    "/var/lib/kubelet", "/run/netns", "/hostroot"
+                ],
+                "preStop": [
+                    "/bin/sh", "-c", "rm -rf /host/etc/cni/net.d/00-multus.conf /host/var/lib/cni/*"
+                ]
             }),
         ),
         (
             "dynamic-networks-controller-ds/dynamic-networks-controller",
             json!({
                 "privileged": true, "env": ["NODE_NAME"],
-                "run": ["/dynamic-networks-controller", "-config=/etc/dynamic-networks-controller/dynamic-networks-config.json", "-v=5"],
-                "writable": ["/host/run/multus", "/host/run/crio"], "readable": ["/etc/dynamic-networks-controller/"],
+                "run": [
+                    "/dynamic-networks-controller",
+                    "-config=/etc/dynamic-networks-controller/dynamic-networks-config.json", "-v=5"
+                ],
+                "writable": [
+                    "/host/run/multus", "/host/run/crio"
+                ], "readable": ["/etc/dynamic-networks-controller/"],
                 "livenessProbe": multus_answers, "readinessProbe": multus_answers
             }),
         ),
@@ -96,7 +113,9 @@ fn programs() -> Vec<(&'static str, Value)> {
                     "unix:/host/var/run/openvswitch/db.sock", "-healthcheck-interval=60"
                 ],
                 "livenessProbe": {
-                    "exec": {"command": ["sh", "-c", "find /tmp/healthy -mmin -2 | grep -q /tmp/healthy"]},
+                    "exec": {
+                        "command": ["sh", "-c", "find /tmp/healthy -mmin -2 | grep -q /tmp/healthy"]
+                    },
                     "initialDelaySeconds": 60, "periodSeconds": 60
                 }
             }),
@@ -111,8 +130,12 @@ fn programs() -> Vec<(&'static str, Value)> {
         (
             "macvtap-cni/macvtap-cni",
             json!({
-                "privileged": true, "hostNetwork": true, "hostPID": true, "run": ["/macvtap-deviceplugin", "-v", "3", "-logtostderr"],
-                "writable": ["/var/lib/kubelet/device-plugins"], "envFrom": ["macvtap-deviceplugin-config"]
+                "privileged": true, "hostNetwork": true, "hostPID": true, "run": [
+                    "/macvtap-deviceplugin", "-v", "3", "-logtostderr"
+                ],
+                "writable": [
+                    "/var/lib/kubelet/device-plugins"
+                ], "envFrom": ["macvtap-deviceplugin-config"]
             }),
         ),
         (
@@ -129,9 +152,17 @@ fn programs() -> Vec<(&'static str, Value)> {
             "kubemacpool-mac-controller-manager/manager",
             json!({
                 "user": 107, "nonRoot": true, "noEscalation": true, "drops": ["ALL"],
-                "run": ["/manager", "--v=production", "--wait-time=300", "--tls-min-version=VersionTLS13"],
-                "env": ["POD_NAMESPACE", "POD_NAME", "RANGE_START", "RANGE_END", "KUBEVIRT_CLIENT_GO_SCHEME_REGISTRATION_VERSION"],
-                "ports": {"webhook-server": 8000, "metrics": 8443}, "readable": ["/tmp/k8s-webhook-server/serving-certs/"],
+                "run": [
+                    "/manager", "--v=production", "--wait-time=300",
+                    "--tls-min-version=VersionTLS13"
+                ],
+                "env": [
+                    "POD_NAMESPACE", "POD_NAME", "RANGE_START", "RANGE_END",
+                    "KUBEVIRT_CLIENT_GO_SCHEME_REGISTRATION_VERSION"
+                ],
+                "ports": {"webhook-server": 8000, "metrics": 8443}, "readable": [
+                    "/tmp/k8s-webhook-server/serving-certs/"
+                ],
                 "livenessProbe": http(Some("HTTPS"), "/healthz", "webhook-server", 15, 20),
                 "readinessProbe": http(Some("HTTPS"), "/readyz", "webhook-server", 10, 10)
             }),
@@ -139,8 +170,12 @@ fn programs() -> Vec<(&'static str, Value)> {
         (
             "secondary-dns/secondary-dns",
             json!({
-                "user": 1000, "nonRoot": true, "noEscalation": true, "drops": ["ALL"], "run": ["-conf", "/etc/coredns/Corefile"],
-                "readable": ["/etc/coredns", "/zones"], "ports": {"dns": 5353, "healthport": 8082, "readyport": 8083},
+                "user": 1000, "nonRoot": true, "noEscalation": true, "drops": ["ALL"], "run": [
+                    "-conf", "/etc/coredns/Corefile"
+                ],
+                "readable": ["/etc/coredns", "/zones"], "ports": {
+                    "dns": 5353, "healthport": 8082, "readyport": 8083
+                },
                 "livenessProbe": http(None, "/health", "healthport", 15, 20), "readinessProbe": http(None, "/ready", "readyport", 5, 10)
             }),
         ),
@@ -157,7 +192,10 @@ fn programs() -> Vec<(&'static str, Value)> {
             "kubevirt-ipam-controller-manager/manager",
             json!({
                 "nonRoot": true, "noEscalation": true, "drops": ["ALL"], "env": ["LOG_LEVEL"], "ports": {"webhook-server": 9443},
-                "run": ["/manager", "--leader-elect", "--certificates-dir=", "--tls-min-version=VersionTLS13"],
+                "run": [
+                    "/manager", "--leader-elect", "--certificates-dir=",
+                    "--tls-min-version=VersionTLS13"
+                ],
                 "readable": ["/tmp/k8s-webhook-server/serving-certs"],
                 "livenessProbe": http(None, "/healthz", 8081, 15, 20), "readinessProbe": http(None, "/readyz", 8081, 5, 10)
             }),

@@ -65,9 +65,12 @@ fn what_is_given_replaces_the_default_and_nothing_else() {
         before,
         json!({"requests": {"cpu": "10m", "memory": "15Mi"}})
     );
-    let changed = with(
-        json!([{"component": "multus", "container": "kube-multus", "requests": {"memory": "128Mi"}, "limits": {"memory": 268435456}}]),
-    );
+    let changed = with(json!([
+        {
+            "component": "multus", "container": "kube-multus", "requests": {"memory": "128Mi"},
+            "limits": {"memory": 268435456}
+        }
+    ]));
     assert_eq!(
         of(&changed, "multus", "kube-multus"),
         json!({"requests": {"cpu": "10m", "memory": "128Mi"}, "limits": {"memory": "268435456"}})
@@ -88,8 +91,14 @@ fn what_is_given_replaces_the_default_and_nothing_else() {
 fn the_more_an_entry_names_the_more_it_counts_in_any_order() {
     let entries = [
         json!({"component": "kubeMacPool", "requests": {"cpu": "1m", "memory": "1Mi"}}),
-        json!({"component": "kubeMacPool", "workload": "kubemacpool-mac-controller-manager", "requests": {"cpu": "2m"}}),
-        json!({"component": "kubeMacPool", "workload": "kubemacpool-mac-controller-manager", "container": "manager", "limits": {"cpu": "3m"}}),
+        json!({
+            "component": "kubeMacPool", "workload": "kubemacpool-mac-controller-manager",
+            "requests": {"cpu": "2m"}
+        }),
+        json!({
+            "component": "kubeMacPool", "workload": "kubemacpool-mac-controller-manager",
+            "container": "manager", "limits": {"cpu": "3m"}
+        }),
     ];
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
         let resource = with(order.iter().map(|index| entries[*index].clone()).collect());
@@ -110,7 +119,9 @@ fn a_default_request_gives_way_to_a_limit() {
         with(json!([{"component": "macvtap", "limits": {"cpu": "20m", "memory": "20Mi"}}]));
     assert_eq!(
         of(&resource, "macvtap-cni", "macvtap-cni"),
-        json!({"requests": {"cpu": "20m", "memory": "20Mi"}, "limits": {"cpu": "20m", "memory": "20Mi"}})
+        json!({
+            "requests": {"cpu": "20m", "memory": "20Mi"}, "limits": {"cpu": "20m", "memory": "20Mi"}
+        })
     );
     assert_eq!(
         of(&resource, "macvtap-cni", "install-cni")["requests"],
@@ -147,7 +158,10 @@ fn what_cannot_work_is_refused() {
             "spec.resources[1]: is about the same containers as spec.resources[0]",
         ),
         (
-            json!([{"component": "multus", "container": "kube-multus", "requests": {"memory": "1Gi"}}, {"component": "multus", "limits": {"memory": "512Mi"}}]),
+            json!([
+                {"component": "multus", "container": "kube-multus", "requests": {"memory": "1Gi"}},
+                {"component": "multus", "limits": {"memory": "512Mi"}}
+            ]),
             "spec.resources: container kube-multus of multus (multus) would request 1Gi memory, more than its limit of 512Mi",
         ),
     ] {
@@ -158,9 +172,12 @@ fn what_cannot_work_is_refused() {
         );
     }
     assert_eq!(
-        problems(
-            json!([{"component": "multus", "requests": {"memory": "1Gi"}, "limits": {"memory": "1024Mi", "cpu": 2}}])
-        ),
+        problems(json!([
+            {
+                "component": "multus", "requests": {"memory": "1Gi"},
+                "limits": {"memory": "1024Mi", "cpu": 2}
+            }
+        ])),
         Vec::<String>::new()
     );
 }

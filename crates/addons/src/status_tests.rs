@@ -119,7 +119,11 @@ fn the_configuration_in_force_is_shown_and_kept_while_it_is_not_known() {
 
 #[test]
 fn a_refused_configuration_leaves_the_containers_as_they_were() {
-    let previous = json!({"containers": [{"parentKind": "DaemonSet", "parentName": "multus", "name": "kube-multus", "image": "x"}]});
+    let previous = json!({
+        "containers": [
+            {"parentKind": "DaemonSet", "parentName": "multus", "name": "kube-multus", "image": "x"}
+        ]
+    });
     let refusal = Some(Refusal {
         reason: "FailedToValidate",
         problems: Vec::new(),
@@ -200,9 +204,18 @@ fn each_component_says_how_it_is() {
         write(json!({}), "False", &report, &[])["components"],
         json!([
             {"name": "ovs", "state": "Available", "message": "by the way"},
-            {"name": "linuxBridge", "state": "Progressing", "message": "DaemonSet n/a: awaiting 1 node"},
-            {"name": "kubeMacPool", "state": "Degraded", "message": "DaemonSet n/a: pod x: ImagePullBackOff\nDaemonSet n/b: awaiting 1 node"},
-            {"name": "multus", "state": "Degraded", "message": "ClusterRole multus: may not patch clusterroles\nDaemonSet n/a: awaiting 1 node"},
+            {
+                "name": "linuxBridge", "state": "Progressing",
+                "message": "DaemonSet n/a: awaiting 1 node"
+            },
+            {
+                "name": "kubeMacPool", "state": "Degraded",
+                "message": "DaemonSet n/a: pod x: ImagePullBackOff\nDaemonSet n/b: awaiting 1 node"
+            },
+            {
+                "name": "multus", "state": "Degraded",
+                "message": "ClusterRole multus: may not patch clusterroles\nDaemonSet n/a: awaiting 1 node"
+            },
             {"name": "nmstate", "state": "NotDeployed", "message": "not yet"},
         ])
     );
@@ -223,7 +236,16 @@ fn gauges_follow_the_condition_and_the_component() {
             ("kubevirt_cnao_cr_kubemacpool_deployed", deployed),
         ]
     };
-    let resource = |available: &str, spec: Value| json!({"spec": spec, "status": {"conditions": [{"type": "Available", "status": available}, {"type": "Degraded", "status": "True"}]}});
+    let resource = |available: &str, spec: Value| {
+        json!({
+            "spec": spec,
+            "status": {
+                "conditions": [
+                    {"type": "Available", "status": available}, {"type": "Degraded", "status": "True"}
+                ]
+            }
+        })
+    };
     assert_eq!(values(None), gauges(0.0, 0.0));
     assert_eq!(values(Some(&resource("True", json!({})))), gauges(1.0, 0.0));
     assert_eq!(

@@ -17,7 +17,10 @@ pub(crate) fn yaml(text: &str) -> Value {
 }
 
 pub(crate) fn resource(spec: Value) -> Value {
-    json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": spec})
+    json!({
+        "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig",
+        "metadata": {"name": "cluster"}, "spec": spec
+    })
 }
 
 /// Dice that always show ab, cd.

@@ -255,9 +255,14 @@ mod tests {
     #[test]
     fn custom_wins_over_type_and_is_deduplicated() {
         let ciphers = ["AES128-SHA", "TLS_AES_128_GCM_SHA256", "AES128-SHA"];
-        let custom =
-            of(json!({"type": "Old", "custom": {"minTLSVersion": "VersionTLS11", "ciphers": ciphers, "groups": ["X25519", "X25519"]}}))
-                .unwrap();
+        let custom = of(json!({
+            "type": "Old",
+            "custom": {
+                "minTLSVersion": "VersionTLS11", "ciphers": ciphers,
+                "groups": ["X25519", "X25519"]
+            }
+        }))
+        .unwrap();
         assert_eq!(
             custom,
             Tls {

@@ -24,20 +24,43 @@ fn fields(spec: Value) -> Vec<String> {
 fn what_works_is_accepted() {
     for spec in [
         json!({}),
-        json!({"multus": {}, "linuxBridge": {}, "ovs": {}, "nmstate": {}, "kubeMacPool": {}, "macvtap": {}, "kubeSecondaryDNS": {}, "kubevirtIpamController": {}, "multusDynamicNetworks": {}}),
+        json!({
+            "multus": {}, "linuxBridge": {}, "ovs": {}, "nmstate": {}, "kubeMacPool": {},
+            "macvtap": {}, "kubeSecondaryDNS": {}, "kubevirtIpamController": {},
+            "multusDynamicNetworks": {}
+        }),
         json!({"kubeMacPool": {"rangeStart": "", "rangeEnd": ""}}),
-        json!({"kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "FE-FF-FF-FF-FF-FF"}}),
+        json!({
+            "kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "FE-FF-FF-FF-FF-FF"}
+        }),
         json!({"imagePullPolicy": "Never"}),
         json!({"imagePullPolicy": ""}),
-        json!({"multus": {}, "multusDynamicNetworks": {"hostCRISocketPath": "/run/k0s/containerd.sock"}}),
+        json!({
+            "multus": {}, "multusDynamicNetworks": {"hostCRISocketPath": "/run/k0s/containerd.sock"}
+        }),
         json!({"kubeSecondaryDNS": {"DOMAIN": "example.com", "NAME_SERVER_IP": "2001:db8::53"}}),
-        json!({"selfSignConfiguration": {"caRotateInterval": "168h", "caOverlapInterval": "24h", "certRotateInterval": "24h", "certOverlapInterval": "24h"}}),
+        json!({
+            "selfSignConfiguration": {
+                "caRotateInterval": "168h", "caOverlapInterval": "24h", "certRotateInterval": "24h",
+                "certOverlapInterval": "24h"
+            }
+        }),
         json!({"selfSignConfiguration": {}}),
         json!({"tlsSecurityProfile": {"type": "Old", "old": null}}),
-        json!({"images": {"coreDNS": "", "multus": "registry.example/multus:v1"}, "imageRegistry": "registry.example/mirror", "imagePullSecrets": [{"name": "mirror"}]}),
-        json!({"resources": [{"component": "ovs", "container": "ovs-cni-marker", "requests": {"cpu": 1}}]}),
+        json!({
+            "images": {"coreDNS": "", "multus": "registry.example/multus:v1"},
+            "imageRegistry": "registry.example/mirror", "imagePullSecrets": [{"name": "mirror"}]
+        }),
+        json!({
+            "resources": [
+                {"component": "ovs", "container": "ovs-cni-marker", "requests": {"cpu": 1}}
+            ]
+        }),
         json!({"hostPaths": {"preset": "Talos", "kubeletDir": "/data/kubelet", "cniBinDir": ""}}),
-        json!({"driftPolicy": "Report", "operatorLogLevel": "Warning", "kubevirtIpamController": {"certificateProvider": "CertManager"}}),
+        json!({
+            "driftPolicy": "Report", "operatorLogLevel": "Warning",
+            "kubevirtIpamController": {"certificateProvider": "CertManager"}
+        }),
         json!({"placementConfiguration": {"infra": {}, "workloads": {"nodeSelector": {"a": "b"}}}}),
     ] {
         assert_eq!(
@@ -73,20 +96,34 @@ fn what_cannot_work_is_refused_by_field() {
             vec!["spec.kubeMacPool.rangeStart", "spec.kubeMacPool.rangeEnd"],
         ),
         (
-            json!({"kubeMacPool": {"rangeStart": "01:00:00:00:00:00", "rangeEnd": "03:00:00:00:00:00"}}),
+            json!({
+                "kubeMacPool": {"rangeStart": "01:00:00:00:00:00", "rangeEnd": "03:00:00:00:00:00"}
+            }),
             vec!["spec.kubeMacPool.rangeStart", "spec.kubeMacPool.rangeEnd"],
         ),
         (
-            json!({"kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "03:00:00:00:00:00"}}),
+            json!({
+                "kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "03:00:00:00:00:00"}
+            }),
             vec!["spec.kubeMacPool.rangeEnd"],
         ),
         (
-            json!({"kubeMacPool": {"rangeStart": "0a:00:00:00:00:00", "rangeEnd": "02:00:00:00:00:ff"}}),
+            json!({
+                "kubeMacPool": {"rangeStart": "0a:00:00:00:00:00", "rangeEnd": "02:00:00:00:00:ff"}
+            }),
             vec!["spec.kubeMacPool.rangeEnd"],
         ),
         (
-            json!({"placementConfiguration": {"infra": {"tolerations": [{}], "nodeSelector": {"a b": "c"}},
-                "workloads": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}}}}),
+            json!({"placementConfiguration": {"infra": {
+                "tolerations": [{}], "nodeSelector": {"a b": "c"}
+            },
+                "workloads": {
+                    "affinity": {
+                        "nodeAffinity": {
+                            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}
+                        }
+                    }
+                }}}),
             vec![
                 "spec.placementConfiguration.infra.nodeSelector",
                 "spec.placementConfiguration.infra.tolerations[0].operator",
@@ -102,7 +139,9 @@ fn what_cannot_work_is_refused_by_field() {
             vec!["spec.multusDynamicNetworks.hostCRISocketPath"],
         ),
         (
-            json!({"multus": {}, "multusDynamicNetworks": {"hostCRISocketPath": "/run/../crio.sock"}}),
+            json!({
+                "multus": {}, "multusDynamicNetworks": {"hostCRISocketPath": "/run/../crio.sock"}
+            }),
             vec!["spec.multusDynamicNetworks.hostCRISocketPath"],
         ),
         (
@@ -121,7 +160,9 @@ fn what_cannot_work_is_refused_by_field() {
             vec!["spec.kubeSecondaryDNS.DOMAIN"],
         ),
         (
-            json!({"kubeSecondaryDNS": {"nameServerIP": "192.0.2.1", "NAME_SERVER_IP": "192.0.2.2"}}),
+            json!({
+                "kubeSecondaryDNS": {"nameServerIP": "192.0.2.1", "NAME_SERVER_IP": "192.0.2.2"}
+            }),
             vec!["spec.kubeSecondaryDNS.NAME_SERVER_IP"],
         ),
         (
@@ -129,7 +170,11 @@ fn what_cannot_work_is_refused_by_field() {
             vec!["spec.kubevirtIpamController.defaultNetworkNADNamespace"],
         ),
         (
-            json!({"images": {"coreDNS": "Core DNS", "multus": "a@sha256:0"}, "imageRegistry": "mirror", "imagePullSecrets": [{"name": "a"}, {"name": "A"}, {"name": "a"}]}),
+            json!({
+                "images": {"coreDNS": "Core DNS", "multus": "a@sha256:0"},
+                "imageRegistry": "mirror",
+                "imagePullSecrets": [{"name": "a"}, {"name": "A"}, {"name": "a"}]
+            }),
             vec![
                 "spec.images.multus",
                 "spec.images.coreDNS",
@@ -143,7 +188,12 @@ fn what_cannot_work_is_refused_by_field() {
             vec!["spec.resources[1].component"],
         ),
         (
-            json!({"hostPaths": {"preset": "Minikube", "cniBinDir": "bin", "cniConfigDir": "/a/./b", "kubeletDir": "/a//b", "networkNamespaceDir": "/a/"}}),
+            json!({
+                "hostPaths": {
+                    "preset": "Minikube", "cniBinDir": "bin", "cniConfigDir": "/a/./b",
+                    "kubeletDir": "/a//b", "networkNamespaceDir": "/a/"
+                }
+            }),
             vec![
                 "spec.hostPaths.preset",
                 "spec.hostPaths.cniBinDir",
@@ -157,7 +207,10 @@ fn what_cannot_work_is_refused_by_field() {
             vec!["spec.tlsSecurityProfile.type"],
         ),
         (
-            json!({"driftPolicy": "report", "operatorLogLevel": "2", "kubevirtIpamController": {"certificateProvider": "cert-manager"}}),
+            json!({
+                "driftPolicy": "report", "operatorLogLevel": "2",
+                "kubevirtIpamController": {"certificateProvider": "cert-manager"}
+            }),
             vec![
                 "spec.kubevirtIpamController.certificateProvider",
                 "spec.driftPolicy",
@@ -169,7 +222,12 @@ fn what_cannot_work_is_refused_by_field() {
             vec!["spec.selfSignConfiguration"],
         ),
         (
-            json!({"selfSignConfiguration": {"caRotateInterval": "-1h", "caOverlapInterval": "0s", "certRotateInterval": "1d", "certOverlapInterval": "1h"}}),
+            json!({
+                "selfSignConfiguration": {
+                    "caRotateInterval": "-1h", "caOverlapInterval": "0s",
+                    "certRotateInterval": "1d", "certOverlapInterval": "1h"
+                }
+            }),
             vec![
                 "spec.selfSignConfiguration.caRotateInterval",
                 "spec.selfSignConfiguration.caOverlapInterval",
@@ -177,7 +235,12 @@ fn what_cannot_work_is_refused_by_field() {
             ],
         ),
         (
-            json!({"selfSignConfiguration": {"caRotateInterval": "1h", "caOverlapInterval": "2h", "certRotateInterval": "3h", "certOverlapInterval": "4h"}}),
+            json!({
+                "selfSignConfiguration": {
+                    "caRotateInterval": "1h", "caOverlapInterval": "2h", "certRotateInterval": "3h",
+                    "certOverlapInterval": "4h"
+                }
+            }),
             vec![
                 "spec.selfSignConfiguration.caOverlapInterval",
                 "spec.selfSignConfiguration.certRotateInterval",
@@ -196,9 +259,10 @@ fn what_cannot_work_is_refused_by_field() {
 
 #[test]
 fn everything_wrong_is_said_at_once_and_how_to_mend_it() {
-    let mut resource = resource(
-        json!({"imagePullPolicy": "Sometimes", "kubeMacPool": {"rangeStart": "02:00:00:00:00:01", "rangeEnd": "02:00:00:00:00:00"}}),
-    );
+    let mut resource = resource(json!({
+        "imagePullPolicy": "Sometimes",
+        "kubeMacPool": {"rangeStart": "02:00:00:00:00:01", "rangeEnd": "02:00:00:00:00:00"}
+    }));
     resource["metadata"]["name"] = "mine".into();
     assert_eq!(
         problems(&resource),

@@ -152,7 +152,10 @@ fn an_image_that_is_left_empty_changes_none() {
 #[test]
 fn the_defaults_are_the_documented_ones() {
     let decided = decide(full()).unwrap().decided;
-    let rotation = json!({"caRotateInterval": "168h0m0s", "caOverlapInterval": "24h0m0s", "certRotateInterval": "24h0m0s", "certOverlapInterval": "8h0m0s"});
+    let rotation = json!({
+        "caRotateInterval": "168h0m0s", "caOverlapInterval": "24h0m0s",
+        "certRotateInterval": "24h0m0s", "certOverlapInterval": "8h0m0s"
+    });
     assert_eq!(decided["selfSignConfiguration"], rotation);
 }
 

@@ -25,22 +25,53 @@ const ON_PURPOSE: [(&str, &str); 5] = [
 
 fn current() -> Value {
     json!({
-        "dns-resolver": {"running": {"server": ["10.0.0.53"]}, "config": {"search": ["example.org"], "server": ["10.0.0.53"]}},
-        "route-rules": {"config": [{"ip-from": "10.0.0.0/24", "route-table": 200, "priority": 1000}]},
+        "dns-resolver": {
+            "running": {"server": ["10.0.0.53"]},
+            "config": {"search": ["example.org"], "server": ["10.0.0.53"]}
+        },
+        "route-rules": {
+            "config": [{"ip-from": "10.0.0.0/24", "route-table": 200, "priority": 1000}]
+        },
         "routes": {
             "running": [
-                {"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "10.0.0.1", "metric": 100, "table-id": 254},
-                {"destination": "10.9.0.0/16", "next-hop-interface": "eth0", "next-hop-address": "10.0.0.2", "metric": 100, "table-id": 254},
-                {"destination": "10.8.0.0/16", "next-hop-interface": "eth1", "next-hop-address": "10.1.0.2", "metric": 150, "table-id": 200},
+                {
+                    "destination": "0.0.0.0/0", "next-hop-interface": "eth0",
+                    "next-hop-address": "10.0.0.1", "metric": 100, "table-id": 254
+                },
+                {
+                    "destination": "10.9.0.0/16", "next-hop-interface": "eth0",
+                    "next-hop-address": "10.0.0.2", "metric": 100, "table-id": 254
+                },
+                {
+                    "destination": "10.8.0.0/16", "next-hop-interface": "eth1",
+                    "next-hop-address": "10.1.0.2", "metric": 150, "table-id": 200
+                },
             ],
-            "config": [{"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "10.0.0.1"}],
+            "config": [
+                {
+                    "destination": "0.0.0.0/0", "next-hop-interface": "eth0",
+                    "next-hop-address": "10.0.0.1"
+                }
+            ],
         },
         "interfaces": [
             {"name": "eth0", "type": "ethernet", "state": "up", "mac-address": "02:00:00:00:00:0A", "mtu": 1500, "description": "uplink",
-             "ipv4": {"enabled": true, "dhcp": false, "address": [{"ip": "10.0.0.5", "prefix-length": 24}]}},
-            {"name": "eth1", "type": "ethernet", "state": "down", "mtu": 9000, "lldp": {"enabled": false}},
-            {"name": "eth2", "type": "ethernet", "state": "up", "mtu": 1500, "lldp": {"enabled": true}},
-            {"name": "br0", "type": "linux-bridge", "state": "up", "mtu": 1500, "bridge": {"port": [{"name": "eth9"}, {"name": "eth8"}]}},
+             "ipv4": {
+                 "enabled": true, "dhcp": false,
+                 "address": [{"ip": "10.0.0.5", "prefix-length": 24}]
+             }},
+            {
+                "name": "eth1", "type": "ethernet", "state": "down", "mtu": 9000,
+                "lldp": {"enabled": false}
+            },
+            {
+                "name": "eth2", "type": "ethernet", "state": "up", "mtu": 1500,
+                "lldp": {"enabled": true}
+            },
+            {
+                "name": "br0", "type": "linux-bridge", "state": "up", "mtu": 1500,
+                "bridge": {"port": [{"name": "eth9"}, {"name": "eth8"}]}
+            },
         ],
     })
 }
@@ -126,7 +157,10 @@ fn what_the_user_guides_show_gives_the_same() {
         "interfaces": [{
             "name": "br1", "type": "linux-bridge", "state": "up", "description": "on-{{ capture.base-iface.interfaces.0.name }}",
             "mac-address": "{{ capture.base-iface.interfaces.0.mac-address }}", "ipv4": "{{ capture.base-iface.interfaces.0.ipv4 }}",
-            "bridge": {"options": {"stp": {"enabled": false}}, "port": [{"name": "{{ capture.base-iface.interfaces.0.name }}"}]},
+            "bridge": {
+                "options": {"stp": {"enabled": false}},
+                "port": [{"name": "{{ capture.base-iface.interfaces.0.name }}"}]
+            },
         }],
         "routes": {"config": "{{ capture.bridge-routes.routes.running }}"},
     });

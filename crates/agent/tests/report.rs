@@ -533,7 +533,12 @@ async fn what_the_api_server_refuses_for_its_size_is_made_shorter_and_said() {
     })
     .await;
     site.stop_agent().await;
-    let large = |index: u32| json!({"name": format!("dummy{index}"), "type": "dummy", "state": "up", "description": "x".repeat(500)});
+    let large = |index: u32| {
+        json!({
+            "name": format!("dummy{index}"), "type": "dummy", "state": "up",
+            "description": "x".repeat(500)
+        })
+    };
     let state = json!({"interfaces": (0..3500).map(large).collect::<Vec<_>>()});
     let host = Recorded(NetworkState::new_from_json(&state.to_string()).unwrap());
     let extent = Extent {

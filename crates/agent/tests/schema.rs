@@ -379,28 +379,57 @@ fn the_schema_and_nmstate_take_the_same() {
             true,
             interface(
                 "ethernet",
-                json!({"ethtool": {"feature": {"rx-gro": true}}, "ethernet": {"sr-iov": {"vfs": [{"id": 0, "trust": true}]}}}),
+                json!({
+                    "ethtool": {"feature": {"rx-gro": true}},
+                    "ethernet": {"sr-iov": {"vfs": [{"id": 0, "trust": true}]}}
+                }),
             ),
         ),
         (
             true,
             interface(
                 "bond",
-                json!({"link-aggregation": {"mode": "802.3ad", "options": {"miimon": "100"}, "port": ["a"]}}),
+                json!({
+                    "link-aggregation": {
+                        "mode": "802.3ad", "options": {"miimon": "100"}, "port": ["a"]
+                    }
+                }),
             ),
         ),
         (
             true,
             interface(
                 "ovs-bridge",
-                json!({"bridge": {"options": {"stp": true}, "port": [{"name": "a", "link-aggregation": {"mode": "balance-slb", "port": [{"name": "b"}]}}]}}),
+                json!({
+                    "bridge": {
+                        "options": {"stp": true},
+                        "port": [
+                            {
+                                "name": "a",
+                                "link-aggregation": {"mode": "balance-slb", "port": [{"name": "b"}]}
+                            }
+                        ]
+                    }
+                }),
             ),
         ),
         (
             true,
             interface(
                 "linux-bridge",
-                json!({"bridge": {"port": [{"name": "a", "vlan": {"mode": "trunk", "trunk-tags": [{"id": 1}, {"id-range": {"min": 2, "max": 4094}}]}}]}}),
+                json!({
+                    "bridge": {
+                        "port": [
+                            {
+                                "name": "a",
+                                "vlan": {
+                                    "mode": "trunk",
+                                    "trunk-tags": [{"id": 1}, {"id-range": {"min": 2, "max": 4094}}]
+                                }
+                            }
+                        ]
+                    }
+                }),
             ),
         ),
         (
@@ -412,20 +441,34 @@ fn the_schema_and_nmstate_take_the_same() {
         ),
         (
             true,
-            json!({"route-rules": {"config": [{"fwmark": "0x10", "fwmask": "0x10", "ip-from": "192.0.2.0/24"}]}, "dns-resolver": {"config": {"server": ["192.0.2.53"]}}}),
+            json!({
+                "route-rules": {
+                    "config": [{"fwmark": "0x10", "fwmask": "0x10", "ip-from": "192.0.2.0/24"}]
+                },
+                "dns-resolver": {"config": {"server": ["192.0.2.53"]}}
+            }),
         ),
         (
             true,
             interface(
                 "bond",
-                json!({"link-aggregation": {"mode": 1, "options": {"miimon": "0x64", "primary_reselect": 1}}}),
+                json!({
+                    "link-aggregation": {
+                        "mode": 1, "options": {"miimon": "0x64", "primary_reselect": 1}
+                    }
+                }),
             ),
         ),
         (
             true,
             interface(
                 "bond",
-                json!({"link-aggregation": {"mode": "4", "options": {"lacp_rate": 1, "ad_select": 0, "xmit_hash_policy": 2}}}),
+                json!({
+                    "link-aggregation": {
+                        "mode": "4",
+                        "options": {"lacp_rate": 1, "ad_select": 0, "xmit_hash_policy": 2}
+                    }
+                }),
             ),
         ),
         (

@@ -58,7 +58,12 @@ impl SpecificationPolicy<'_> {
 
 /// A policy of this name and specification, and the binding by which it counts.
 pub(crate) fn policy(name: &str, spec: &Value, action: &str) -> [Value; 2] {
-    let object = |kind: &str, spec: &Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+    let object = |kind: &str, spec: &Value| {
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name},
+            "spec": spec
+        })
+    };
     [
         object("ValidatingAdmissionPolicy", spec),
         object(
@@ -104,7 +109,10 @@ impl AccountPolicy<'_> {
     /// The policy and its binding.
     pub(crate) fn objects(self) -> [Value; 2] {
         let rules = self.writes.iter().map(|(group, resources, operations)| {
-            json!({"apiGroups": [group], "apiVersions": ["*"], "operations": operations, "resources": resources})
+            json!({
+                "apiGroups": [group], "apiVersions": ["*"], "operations": operations,
+                "resources": resources
+            })
         });
         let mut validations = self.validations;
         if !self.grants.is_empty() {
@@ -121,7 +129,12 @@ impl AccountPolicy<'_> {
         let mut spec = json!({
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": rules.collect::<Vec<_>>()},
-            "matchConditions": [{"name": "is-account", "expression": is_account(&[self.accounts, self.grants].concat())}],
+            "matchConditions": [
+                {
+                    "name": "is-account",
+                    "expression": is_account(&[self.accounts, self.grants].concat())
+                }
+            ],
             "validations": validations,
         });
         if !self.variables.is_empty() {

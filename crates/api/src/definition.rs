@@ -73,7 +73,10 @@ impl Definition<'_> {
         });
         let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let given_up = given_up.map(|name| version(name, false, &anything));
-        let mut names = json!({"kind": kind, "listKind": format!("{kind}List"), "plural": plural, "singular": kind.to_lowercase()});
+        let mut names = json!({
+            "kind": kind, "listKind": format!("{kind}List"), "plural": plural,
+            "singular": kind.to_lowercase()
+        });
         if let Some(short_name) = short_name {
             names["shortNames"] = json!([short_name]);
         }
@@ -97,7 +100,9 @@ pub(crate) fn object<Spec: JsonSchema, Status: JsonSchema>(description: &str) ->
     json!({
         "type": "object",
         "description": description,
-        "properties": {"spec": schema::structural::<Spec>(), "status": schema::structural::<Status>()},
+        "properties": {
+            "spec": schema::structural::<Spec>(), "status": schema::structural::<Status>()
+        },
     })
 }
 

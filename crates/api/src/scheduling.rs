@@ -26,7 +26,9 @@ pub(crate) fn labels(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "maxProperties": 256,
-        "additionalProperties": {"type": "string", "maxLength": 63, "x-kubernetes-validations": label_value()},
+        "additionalProperties": {
+            "type": "string", "maxLength": 63, "x-kubernetes-validations": label_value()
+        },
         "x-kubernetes-validations": label_keys(),
     })
 }
@@ -69,7 +71,10 @@ pub(crate) fn expression_values() -> Rule {
 pub(crate) fn affinity(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
-        "properties": {"nodeAffinity": node_affinity(), "podAffinity": pod_affinity(), "podAntiAffinity": pod_affinity()},
+        "properties": {
+            "nodeAffinity": node_affinity(), "podAffinity": pod_affinity(),
+            "podAntiAffinity": pod_affinity()
+        },
     })
 }
 
@@ -78,16 +83,23 @@ pub(crate) fn tolerations(_: &mut SchemaGenerator) -> Schema {
     let item = json!({
         "type": "object",
         "properties": {
-            "key": {"type": "string", "maxLength": LABEL_KEY_LENGTH, "x-kubernetes-validations": toleration_key()},
+            "key": {
+                "type": "string", "maxLength": LABEL_KEY_LENGTH,
+                "x-kubernetes-validations": toleration_key()
+            },
                 // Lt and Gt are behind a feature gate of the API server, which answers for it.
                 "operator": {"type": "string", "enum": ["", "Equal", "Exists", "Lt", "Gt"]},
                 "value": {"type": "string", "maxLength": 63},
-                "effect": {"type": "string", "enum": ["", "NoSchedule", "PreferNoSchedule", "NoExecute"]},
+                "effect": {
+                    "type": "string", "enum": ["", "NoSchedule", "PreferNoSchedule", "NoExecute"]
+                },
                 "tolerationSeconds": {"type": "integer", "format": "int64"},
             },
         "x-kubernetes-validations": toleration(),
     });
-    json_schema!({"type": "array", "maxItems": 1024, "x-kubernetes-list-type": "atomic", "items": item})
+    json_schema!({
+        "type": "array", "maxItems": 1024, "x-kubernetes-list-type": "atomic", "items": item
+    })
 }
 
 fn toleration_key() -> [Rule; 1] {
@@ -175,7 +187,10 @@ fn node_term(value: Value) -> Value {
     field["properties"]["values"]["maxItems"] = json!(1);
     let mut label = expression(label_key(), &operators, value);
     label["x-kubernetes-validations"] = json!(node_expression());
-    json!({"type": "object", "properties": {"matchExpressions": list(32, label), "matchFields": list(32, field)}})
+    json!({
+        "type": "object",
+        "properties": {"matchExpressions": list(32, label), "matchFields": list(32, field)}
+    })
 }
 
 fn node_expression() -> [Rule; 2] {
@@ -215,7 +230,9 @@ fn pod_term() -> Value {
         "properties": {
             "labelSelector": selector(),
             "namespaceSelector": selector(),
-            "namespaces": list(1024, json!({"type": "string", "maxLength": 63, "pattern": DNS_LABEL})),
+            "namespaces": list(1024, json!({
+                "type": "string", "maxLength": 63, "pattern": DNS_LABEL
+            })),
             "matchLabelKeys": list(32, label_key()),
             "mismatchLabelKeys": list(32, label_key()),
             "topologyKey": label_key(),
@@ -248,7 +265,10 @@ fn selector() -> Value {
     label["x-kubernetes-validations"] = json!([expression_values()]);
     json!({
         "type": "object",
-        "properties": {"matchLabels": {"type": "object", "additionalProperties": value()}, "matchExpressions": list(32, label)},
+        "properties": {
+            "matchLabels": {"type": "object", "additionalProperties": value()},
+            "matchExpressions": list(32, label)
+        },
     })
 }
 
@@ -256,7 +276,10 @@ fn expression(key: Value, operators: &[&str], value: Value) -> Value {
     json!({
         "type": "object",
         "required": ["key", "operator"],
-        "properties": {"key": key, "operator": {"type": "string", "enum": operators}, "values": list(1024, value)},
+        "properties": {
+            "key": key, "operator": {"type": "string", "enum": operators},
+            "values": list(1024, value)
+        },
     })
 }
 
@@ -264,7 +287,9 @@ fn weighted(name: &str, of: Value) -> Value {
     json!({
         "type": "object",
         "required": [name, "weight"],
-        "properties": {name: of, "weight": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 100}},
+        "properties": {
+            name: of, "weight": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 100}
+        },
     })
 }
 

@@ -134,7 +134,11 @@ proptest! {
     fn a_range_is_refused_exactly_if_it_is_backward(start in any::<[u8; 6]>(), end in any::<[u8; 6]>(), notations in any::<[u8; 2]>()) {
         let unicast = |mut octets: [u8; 6]| { octets[0] &= 0xfe; octets };
         let (start, end) = (unicast(start), unicast(end));
-        let spec = json!({"kubeMacPool": {"rangeStart": text(start, notations[0]), "rangeEnd": text(end, notations[1])}});
+        let spec = json!({
+            "kubeMacPool": {
+                "rangeStart": text(start, notations[0]), "rangeEnd": text(end, notations[1])
+            }
+        });
         let errors = errors(&schema(), &json!({"metadata": {"name": "cluster"}, "spec": spec}));
         prop_assert_eq!(errors.is_empty(), start < end, "{:?}", errors);
     }

@@ -275,9 +275,10 @@ fn status() -> NetworkAddonsConfigStatus {
             condition("Progressing", "False"),
             condition("Degraded", "False"),
         ],
-        effective_configuration: Some(
-            json!({"multus": {}, "kubeMacPool": {"rangeStart": "02:00:00:00:00:00"}, "unknown": {"to": ["the schema"]}}),
-        ),
+        effective_configuration: Some(json!({
+            "multus": {}, "kubeMacPool": {"rangeStart": "02:00:00:00:00:00"},
+            "unknown": {"to": ["the schema"]}
+        })),
         components: vec![ComponentStatus {
             name: "multus".into(),
             state: "Available".into(),
@@ -308,7 +309,11 @@ async fn installs_over_the_definition_of_cnao_0_23() {
     old.create(&PostParams::default(), &dynamic(object("v1alpha1", spec)))
         .await
         .unwrap();
-    let conditions = json!({"status": {"conditions": [{"type": "Available", "status": "True", "lastTransitionTime": null}]}});
+    let conditions = json!({
+        "status": {
+            "conditions": [{"type": "Available", "status": "True", "lastTransitionTime": null}]
+        }
+    });
     old.patch_status(
         "cluster",
         &PatchParams::default(),
@@ -324,9 +329,11 @@ async fn installs_over_the_definition_of_cnao_0_23() {
     assert_eq!(stored.spec.image_pull_policy.as_deref(), Some("Always"));
     assert!(stored.spec.nmstate.is_some() && stored.spec.ovs.is_some());
     assert_eq!(stored.status.unwrap().conditions[0].type_, "Available");
-    let edit = Patch::Merge(
-        json!({"spec": {"kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "02:00:00:00:00:ff"}}}),
-    );
+    let edit = Patch::Merge(json!({
+        "spec": {
+            "kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "02:00:00:00:00:ff"}
+        }
+    }));
     old.patch("cluster", &PatchParams::default(), &edit)
         .await
         .unwrap();
@@ -354,7 +361,16 @@ tlsSecurityProfile: {}
     api.create(&PostParams::default(), &dynamic(other))
         .await
         .unwrap();
-    let containers = json!({"status": {"containers": [{"parentKind": "DaemonSet", "parentName": "multus", "name": "kube-multus", "image": "i"}]}});
+    let containers = json!({
+        "status": {
+            "containers": [
+                {
+                    "parentKind": "DaemonSet", "parentName": "multus", "name": "kube-multus",
+                    "image": "i"
+                }
+            ]
+        }
+    });
     api.patch_status(
         "cluster",
         &PatchParams::default(),
@@ -377,7 +393,9 @@ tlsSecurityProfile: {}
     .await;
 
     // An update elsewhere is not held up by what was taken before.
-    let edit = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"multus": {}, "imagePullPolicy": "Never"}});
+    let edit = json!({
+        "metadata": {"labels": {"a": "b"}}, "spec": {"multus": {}, "imagePullPolicy": "Never"}
+    });
     api.patch("cluster", &PatchParams::default(), &Patch::Merge(edit))
         .await
         .unwrap();

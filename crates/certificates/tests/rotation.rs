@@ -55,10 +55,18 @@ fn short() -> Lifetimes {
 
 /// The objects as a domain leaves them.
 fn empty_units() -> Vec<Unit> {
-    let secret = |name: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}, "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": "", "ca.crt": ""}});
+    let secret = |name: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE},
+            "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": "", "ca.crt": ""}
+        })
+    };
     let service = json!({"service": {"name": "server", "namespace": NAMESPACE}});
     let hooks = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": "hooks"},
-        "webhooks": [{"name": "a.example.com", "clientConfig": service}, {"name": "b.example.com", "clientConfig": service}]});
+    "webhooks": [
+        {"name": "a.example.com", "clientConfig": service},
+        {"name": "b.example.com", "clientConfig": service}
+    ]});
     let objects = [secret("serving"), secret("authority"), hooks]
         .map(|body| Manifest::new(body).unwrap())
         .to_vec();

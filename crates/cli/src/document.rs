@@ -298,7 +298,13 @@ second: true
         let first = &documents[0];
         assert_eq!(
             first.value,
-            json!({"apiVersion": "v1", "spec": {"list": [{"a": 1}, {"b": "yes please", "c": [2.5, null]}], "text": "two\nlines\n"}})
+            json!({
+                "apiVersion": "v1",
+                "spec": {
+                    "list": [{"a": 1}, {"b": "yes please", "c": [2.5, null]}],
+                    "text": "two\nlines\n"
+                }
+            })
         );
         assert_eq!(first.position_of("apiVersion"), at(2, 13));
         assert_eq!(first.position_of_key("apiVersion"), at(2, 1));

@@ -214,19 +214,44 @@ mod tests {
     fn a_tool_is_known_by_what_it_writes() {
         for (metadata, expected) in [
             (
-                json!({"namespace": "n", "labels": {"olm.owner": "cnao.v1", "olm.owner.kind": "ClusterServiceVersion", "olm.owner.namespace": "operators"}}),
+                json!({
+                    "namespace": "n",
+                    "labels": {
+                        "olm.owner": "cnao.v1", "olm.owner.kind": "ClusterServiceVersion",
+                        "olm.owner.namespace": "operators"
+                    }
+                }),
                 "OLM (ClusterServiceVersion operators/cnao.v1)",
             ),
             (
-                json!({"namespace": "n", "ownerReferences": [{"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion", "name": "cnao.v1"}]}),
+                json!({
+                    "namespace": "n",
+                    "ownerReferences": [
+                        {
+                            "apiVersion": "operators.coreos.com/v1alpha1",
+                            "kind": "ClusterServiceVersion", "name": "cnao.v1"
+                        }
+                    ]
+                }),
                 "OLM (ClusterServiceVersion n/cnao.v1)",
             ),
             (
-                json!({"annotations": {"include.release.openshift.io/self-managed-high-availability": "true"}}),
+                json!({
+                    "annotations": {
+                        "include.release.openshift.io/self-managed-high-availability": "true"
+                    }
+                }),
                 "cluster-version-operator (ClusterVersion version)",
             ),
             (
-                json!({"ownerReferences": [{"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "name": "version"}]}),
+                json!({
+                    "ownerReferences": [
+                        {
+                            "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
+                            "name": "version"
+                        }
+                    ]
+                }),
                 "cluster-version-operator (ClusterVersion version)",
             ),
             (
@@ -234,15 +259,29 @@ mod tests {
                 "hyperconverged-cluster-operator",
             ),
             (
-                json!({"namespace": "n", "ownerReferences": [{"apiVersion": "operator.openstack.org/v1beta1", "kind": "OpenStack", "name": "openstack"}]}),
+                json!({
+                    "namespace": "n",
+                    "ownerReferences": [
+                        {
+                            "apiVersion": "operator.openstack.org/v1beta1", "kind": "OpenStack",
+                            "name": "openstack"
+                        }
+                    ]
+                }),
                 "openstack-operator (OpenStack n/openstack)",
             ),
             (
-                json!({"annotations": {"meta.helm.sh/release-name": "r", "meta.helm.sh/release-namespace": "s"}}),
+                json!({
+                    "annotations": {
+                        "meta.helm.sh/release-name": "r", "meta.helm.sh/release-namespace": "s"
+                    }
+                }),
                 "Helm (release s/r)",
             ),
             (
-                json!({"annotations": {"argocd.argoproj.io/tracking-id": "net:apps/Deployment:n/o"}}),
+                json!({
+                    "annotations": {"argocd.argoproj.io/tracking-id": "net:apps/Deployment:n/o"}
+                }),
                 "Argo CD (Application net)",
             ),
             (
@@ -250,11 +289,21 @@ mod tests {
                 "Argo CD (Application net)",
             ),
             (
-                json!({"labels": {"kustomize.toolkit.fluxcd.io/name": "net", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}}),
+                json!({
+                    "labels": {
+                        "kustomize.toolkit.fluxcd.io/name": "net",
+                        "kustomize.toolkit.fluxcd.io/namespace": "flux-system"
+                    }
+                }),
                 "Flux (Kustomization flux-system/net)",
             ),
             (
-                json!({"labels": {"helm.toolkit.fluxcd.io/name": "net", "helm.toolkit.fluxcd.io/namespace": "flux-system"}}),
+                json!({
+                    "labels": {
+                        "helm.toolkit.fluxcd.io/name": "net",
+                        "helm.toolkit.fluxcd.io/namespace": "flux-system"
+                    }
+                }),
                 "Flux (HelmRelease flux-system/net)",
             ),
         ] {
@@ -267,7 +316,11 @@ mod tests {
         for metadata in [
             json!({}),
             json!({"labels": {"app.kubernetes.io/managed-by": "cnao-operator", "olm.owner": "x"}}),
-            json!({"ownerReferences": [{"apiVersion": "example.com/v1", "kind": "OpenStack", "name": "openstack"}]}),
+            json!({
+                "ownerReferences": [
+                    {"apiVersion": "example.com/v1", "kind": "OpenStack", "name": "openstack"}
+                ]
+            }),
         ] {
             assert_eq!(shown(metadata.clone()), [""; 0], "{metadata}");
         }

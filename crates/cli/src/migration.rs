@@ -533,7 +533,12 @@ mod tests {
 
     #[test]
     fn kubectl_apply_replaces_what_it_applied_with_the_same_selector() {
-        let workload = |name: &str, annotations: Value| json!({"metadata": {"annotations": annotations}, "spec": {"selector": {"matchLabels": {"name": name}}}});
+        let workload = |name: &str, annotations: Value| {
+            json!({
+                "metadata": {"annotations": annotations},
+                "spec": {"selector": {"matchLabels": {"name": name}}}
+            })
+        };
         let ours = workload("operator", Value::Null);
         let why = |original: Value| why_to_delete_first(&original, &ours).unwrap_or_default();
         assert_eq!(why(workload("operator", json!({LAST_APPLIED: "{}"}))), "");

@@ -300,7 +300,12 @@ impl Planned {
             .preview
             .units
             .iter()
-            .map(|unit| json!({"name": unit.name, "objects": unit.changes.iter().map(object_json).collect::<Vec<_>>()}))
+            .map(|unit| {
+                json!({
+                    "name": unit.name,
+                    "objects": unit.changes.iter().map(object_json).collect::<Vec<_>>()
+                })
+            })
             .collect();
         json!({
             "resource": self.title,
@@ -310,7 +315,9 @@ impl Planned {
             "effect": effect,
             "differences": differences.iter().map(difference_json).collect::<Vec<_>>(),
             "paused": self.preview.paused.is_some(),
-            "blocked": self.preview.blocked.as_ref().map(|blocked| json!({"reason": blocked.reason, "message": blocked.message})),
+            "blocked": self.preview.blocked.as_ref().map(|blocked| json!({
+                "reason": blocked.reason, "message": blocked.message
+            })),
             "components": components,
             "restarts": self.restarts().iter().map(|(object, why)| json!({
                 "kind": object.kind.kind, "namespace": object.namespace, "name": object.name, "why": why,

@@ -38,7 +38,9 @@ fn with_object_fields(schema: &Value) -> Value {
     let text = serde_json::json!({"type": "string", "nullable": true});
     let anything =
         serde_json::json!({"x-kubernetes-preserve-unknown-fields": true, "nullable": true});
-    let texts = serde_json::json!({"type": "object", "nullable": true, "additionalProperties": {"type": "string"}});
+    let texts = serde_json::json!({
+        "type": "object", "nullable": true, "additionalProperties": {"type": "string"}
+    });
     schema["properties"]["apiVersion"] = serde_json::json!({"type": "string"});
     schema["properties"]["kind"] = serde_json::json!({"type": "string"});
     schema["properties"]["metadata"] = serde_json::json!({
@@ -464,7 +466,9 @@ mod tests {
             "name": "n", "uid": "u", "resourceVersion": "1", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z", "selfLink": null,
             "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}],
             "managedFields": [{"manager": "kubectl", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "time": "2026-01-01T00:00:00Z",
-                "fieldsV1": {"f:spec": {".": {}, "f:list": {"k:{\"type\":\"a\"}": {"f:type": {}}, "v:1": {}}}}}],
+                "fieldsV1": {
+                    "f:spec": {".": {}, "f:list": {"k:{\"type\":\"a\"}": {"f:type": {}}, "v:1": {}}}
+                }}],
         }});
         assert_eq!(check(&json!({"type": "object"}), &object), []);
         object["metadata"]["managedField"] = json!([]);
@@ -476,20 +480,30 @@ mod tests {
         let strings = json!({"type": "object", "additionalProperties": {"type": "string"}});
         let integer = json!({"type": "integer", "minimum": 1, "maximum": 9});
         let small = json!({"type": "integer", "format": "int32"});
-        let share = json!({"type": "number", "minimum": 0, "exclusiveMinimum": true, "maximum": 1, "exclusiveMaximum": true});
+        let share = json!({
+            "type": "number", "minimum": 0, "exclusiveMinimum": true, "maximum": 1,
+            "exclusiveMaximum": true
+        });
         let text = json!({"type": "string", "pattern": "^[a-z]+$", "minLength": 2, "maxLength": 3});
         let choice = json!({"type": "string", "enum": ["Always", "IfNotPresent", "Never"]});
         let optional = json!({"type": "string", "enum": ["", "HTTP"]});
         let amount = json!({"x-kubernetes-int-or-string": true, "pattern": QUANTITY_PATTERN});
-        let port = json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]});
+        let port = json!({
+            "x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]
+        });
         let list =
             json!({"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 2});
         let set =
             json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"});
         let map = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
-            "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}}});
+        "items": {
+            "type": "object", "required": ["k"],
+            "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}
+        }});
         let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        let one_of = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+        let one_of = json!({"type": "object", "properties": {
+            "a": {"type": "string"}, "b": {"type": "string"}
+        },
             "oneOf": [{"required": ["a"]}, {"required": ["b"]}]});
         let either = json!({"type": "string", "anyOf": [{"pattern": "^a"}, {"maxLength": 1}]});
         let both = json!({"type": "string", "allOf": [{"pattern": "^a"}, {"maxLength": 1}]});
@@ -677,8 +691,19 @@ mod tests {
 
     #[test]
     fn all_problems_are_found_at_once_and_point_at_names_or_values() {
-        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "required": ["must"], "properties": {"must": {"type": "string"}, "may": {"type": "boolean"}}}}});
-        let object = json!({"apiVersion": "v1", "kind": "K", "metadata": {"nam": "x", "labels": {"a": 1}}, "spec": {"mai": true, "may": "no"}});
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "spec": {
+                    "type": "object", "required": ["must"],
+                    "properties": {"must": {"type": "string"}, "may": {"type": "boolean"}}
+                }
+            }
+        });
+        let object = json!({
+            "apiVersion": "v1", "kind": "K", "metadata": {"nam": "x", "labels": {"a": 1}},
+            "spec": {"mai": true, "may": "no"}
+        });
         let mut found: Vec<_> = check(&schema, &object)
             .into_iter()
             .map(|finding| (finding.path, finding.about_key))

@@ -126,7 +126,9 @@ impl Domain {
                 "leader": self.presence.leader.as_ref().map(|leader| &leader.identity),
                 "alive": self.alive,
             },
-            "blocked": self.presence.blocked.as_ref().map(|blocked| json!({"reason": blocked.reason, "message": blocked.message})),
+            "blocked": self.presence.blocked.as_ref().map(|blocked| json!({
+                "reason": blocked.reason, "message": blocked.message
+            })),
             "resources": self.resources.iter().map(|overview| resource_json(self.kind, overview)).collect::<Vec<_>>(),
         })
     }
@@ -523,8 +525,16 @@ mod tests {
 
     #[test]
     fn a_refused_change_and_notices_are_shown() {
-        let change = json!({"fields": [{"field": "spec.x", "old": "1", "new": "2", "reason": "it cuts connections"}], "wayOut": "set it back"});
-        let resource = json!({"metadata": {"name": "default"}, "status": {"refusedChange": change, "notices": ["nodes differ in their MTU"]}});
+        let change = json!({
+            "fields": [
+                {"field": "spec.x", "old": "1", "new": "2", "reason": "it cuts connections"}
+            ],
+            "wayOut": "set it back"
+        });
+        let resource = json!({
+            "metadata": {"name": "default"},
+            "status": {"refusedChange": change, "notices": ["nodes differ in their MTU"]}
+        });
         let overview = Overview {
             resource,
             components: Vec::new(),

@@ -119,7 +119,10 @@ fn the_deployment_is_fit_for_the_strictest_namespace_and_knows_all_images() {
     let container = &pod["containers"][0];
     assert_eq!(
         container["securityContext"],
-        json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}})
+        json!({
+            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"]}
+        })
     );
     assert_eq!(
         (&container["image"], &container["imagePullPolicy"]),
@@ -278,7 +281,10 @@ fn the_operator_of_the_nodes_networks_has_the_name_of_the_one_it_replaces_and_it
         .unwrap()
         .as_array()
         .unwrap();
-    let agent = json!({"name": "RELATED_IMAGE_HANDLER_IMAGE", "value": format!("localhost/weft-agent:{}", env!("CARGO_PKG_VERSION"))});
+    let agent = json!({
+        "name": "RELATED_IMAGE_HANDLER_IMAGE",
+        "value": format!("localhost/weft-agent:{}", env!("CARGO_PKG_VERSION"))
+    });
     assert!(environment.contains(&agent), "{environment:#?}");
     for policy in ["weft-node-network-agents", "weft-node-network-policies"] {
         find(

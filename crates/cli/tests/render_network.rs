@@ -129,12 +129,24 @@ fn a_change_from_the_previous_configuration_is_judged() {
     let previous = tempfile::NamedTempFile::new().unwrap();
     let path = previous.path().to_str().unwrap();
     let applied = json!({
-        "clusterNetworks": [{"cidr": "10.128.0.0/14", "hostSubnetLength": 9}], "serviceNetwork": "172.30.0.0/16",
-        "defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "NetworkPolicy", "vxlanPort": 4789, "mtu": 8950}, "otherConfig": null},
+        "clusterNetworks": [
+            {"cidr": "10.128.0.0/14", "hostSubnetLength": 9}
+        ], "serviceNetwork": "172.30.0.0/16",
+        "defaultNetwork": {
+            "type": "OpenShiftSDN",
+            "openshiftSDNConfig": {"mode": "NetworkPolicy", "vxlanPort": 4789, "mtu": 8950},
+            "otherConfig": null
+        },
         "additionalNetworks": null, "deployKubeProxy": false, "kubeProxyConfig": {"bindAddress": "0.0.0.0"},
     });
-    let record = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied-default"}, "data": {"applied": applied.to_string()}});
-    let resource = json!({"apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig", "metadata": {"name": "default"}, "spec": applied});
+    let record = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied-default"},
+        "data": {"applied": applied.to_string()}
+    });
+    let resource = json!({
+        "apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig",
+        "metadata": {"name": "default"}, "spec": applied
+    });
     for text in [
         record.to_string(),
         resource.to_string(),

@@ -300,8 +300,16 @@ fn the_same_as_json() {
     assert_eq!(
         result,
         serde_json::json!({
-            "findings": [{"file": "stdin", "line": 5, "column": 8, "field": "spec.mutlus", "message": "unknown field \"mutlus\"; did you mean \"multus\"?"}],
-            "resources": [{"file": "stdin", "resource": "NetworkAddonsConfig cluster", "valid": false}, {"file": "stdin", "resource": "NetworkAddonsConfig cluster", "valid": true}],
+            "findings": [
+                {
+                    "file": "stdin", "line": 5, "column": 8, "field": "spec.mutlus",
+                    "message": "unknown field \"mutlus\"; did you mean \"multus\"?"
+                }
+            ],
+            "resources": [
+                {"file": "stdin", "resource": "NetworkAddonsConfig cluster", "valid": false},
+                {"file": "stdin", "resource": "NetworkAddonsConfig cluster", "valid": true}
+            ],
             "others": [],
             "notes": [],
         })

@@ -102,7 +102,10 @@ const S6: &str = "fd02::/112";
 fn sdn(changes: Value) -> Value {
     let mut spec = json!({
         "serviceNetwork": "172.30.0.0/16",
-        "clusterNetworks": [{"cidr": "10.128.0.0/14", "hostSubnetLength": 9}, {"cidr": "10.0.0.0/14", "hostSubnetLength": 9}],
+        "clusterNetworks": [
+            {"cidr": "10.128.0.0/14", "hostSubnetLength": 9},
+            {"cidr": "10.0.0.0/14", "hostSubnetLength": 9}
+        ],
         "defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "NetworkPolicy"}},
     });
     for (field, value) in changes.as_object().unwrap() {
@@ -157,7 +160,11 @@ fn any_difference_of_cluster_networks_is_unsafe() {
 
 #[test]
 fn a_refused_second_family_names_the_network_that_cannot_serve_it() {
-    let spec = |blocks: Value, services: Value| json!({"clusterNetworks": blocks, "serviceNetwork": services, "defaultNetwork": {"type": "Flannel"}});
+    let spec = |blocks: Value, services: Value| {
+        json!({
+            "clusterNetworks": blocks, "serviceNetwork": services, "defaultNetwork": {"type": "Flannel"}
+        })
+    };
     let (v4, v6) = (
         json!({"cidr": "10.128.0.0/14"}),
         json!({"cidr": "fd01::/48", "hostSubnetLength": 64}),
@@ -245,16 +252,18 @@ fn use_external_openvswitch_written_out_as_false_is_no_change() {
 #[test]
 fn the_mode_in_another_spelling_is_no_change() {
     for mode in ["Networkpolicy", "networkpolicy"] {
-        let found = refused_by_sdn(
-            json!({"defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": mode}}}),
-        );
+        let found = refused_by_sdn(json!({
+            "defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": mode}}
+        }));
         assert_eq!(found, SAFE, "{mode}");
     }
 }
 
 #[test]
 fn a_default_that_is_written_out_or_left_out_is_no_change() {
-    let all = json!({"mode": "NetworkPolicy", "vxlanPort": 4789, "mtu": 1450, "useExternalOpenvswitch": false});
+    let all = json!({
+        "mode": "NetworkPolicy", "vxlanPort": 4789, "mtu": 1450, "useExternalOpenvswitch": false
+    });
     let explicit = sdn(json!({
         "defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": all},
         "deployKubeProxy": false,
@@ -268,7 +277,9 @@ fn a_default_that_is_written_out_or_left_out_is_no_change() {
 #[test]
 fn the_other_shape_of_the_api_is_no_change() {
     let mut later = sdn(json!({"serviceNetwork": ["172.30.0.0/16"]}));
-    let blocks = json!([{"cidr": "10.128.0.0/14", "hostPrefix": 23}, {"cidr": "10.0.0.0/14", "hostPrefix": 23}]);
+    let blocks = json!([
+        {"cidr": "10.128.0.0/14", "hostPrefix": 23}, {"cidr": "10.0.0.0/14", "hostPrefix": 23}
+    ]);
     later.as_object_mut().unwrap().remove("clusterNetworks");
     later["clusterNetwork"] = blocks;
     assert_eq!(refused(sdn(json!({})), later), SAFE);
@@ -276,7 +287,10 @@ fn the_other_shape_of_the_api_is_no_change() {
 
 #[test]
 fn the_service_proxy_may_change() {
-    let config = json!({"kubeProxyConfig": {"iptablesSyncPeriod": "60s", "bindAddress": "192.0.2.1"}, "deployKubeProxy": false});
+    let config = json!({
+        "kubeProxyConfig": {"iptablesSyncPeriod": "60s", "bindAddress": "192.0.2.1"},
+        "deployKubeProxy": false
+    });
     assert_eq!(refused_by_sdn(config), SAFE);
     let none =
         |deploy: bool| json!({"defaultNetwork": {"type": "None"}, "deployKubeProxy": deploy});
@@ -286,7 +300,11 @@ fn the_service_proxy_may_change() {
 
 #[test]
 fn additional_networks_may_come_change_and_go() {
-    let network = |config: &str| json!({"additionalNetworks": [{"type": "Raw", "name": "a", "rawCNIConfig": config}]});
+    let network = |config: &str| {
+        json!({
+            "additionalNetworks": [{"type": "Raw", "name": "a", "rawCNIConfig": config}]
+        })
+    };
     assert_eq!(refused_by_sdn(network("{}")), SAFE);
     assert_eq!(
         refused(sdn(network("{}")), sdn(network(r#"{"a": 1}"#))),
@@ -331,9 +349,10 @@ fn all_reasons_are_told_together_each_with_the_way_out() {
 
 #[test]
 fn without_the_record_everything_may_change() {
-    let to = sdn(
-        json!({"serviceNetwork": "172.31.0.0/16", "defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "Subnet"}}}),
-    );
+    let to = sdn(json!({
+        "serviceNetwork": "172.31.0.0/16",
+        "defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "Subnet"}}
+    }));
     let before = decide(sdn(
         json!({"defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mtu": 8950}}}),
     ))
@@ -487,7 +506,11 @@ fn one_family_is_not_exchanged_for_the_other() {
 
 #[test]
 fn a_network_that_cannot_adds_no_family() {
-    let flannel = |blocks: Value, services: Value| json!({"clusterNetworks": blocks, "serviceNetwork": services, "defaultNetwork": {"type": "Flannel"}});
+    let flannel = |blocks: Value, services: Value| {
+        json!({
+            "clusterNetworks": blocks, "serviceNetwork": services, "defaultNetwork": {"type": "Flannel"}
+        })
+    };
     let (v4, v6) = (
         json!({"cidr": "10.128.0.0/14"}),
         json!({"cidr": "fd01::/48"}),

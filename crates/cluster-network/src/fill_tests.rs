@@ -52,7 +52,10 @@ fn every_default_is_explicit() {
 #[test]
 fn the_proxy_listens_on_all_addresses_of_the_first_family() {
     let address = |blocks: Value, services: Value| {
-        let spec = json!({"serviceNetwork": services, "clusterNetworks": blocks, "defaultNetwork": {"type": "Flannel"}});
+        let spec = json!({
+            "serviceNetwork": services, "clusterNetworks": blocks,
+            "defaultNetwork": {"type": "Flannel"}
+        });
         decide(spec).decided["kubeProxyConfig"]["bindAddress"].clone()
     };
     let (v4, v6) = (
@@ -209,7 +212,10 @@ fn an_mtu_that_leaves_too_little_is_refused_and_does_not_underflow() {
             .decided),
         576
     );
-    let ipv6 = json!({"serviceNetwork": "fd02::/112", "clusterNetworks": [{"cidr": "fd01::/48"}], "defaultNetwork": {"type": "Flannel"}});
+    let ipv6 = json!({
+        "serviceNetwork": "fd02::/112", "clusterNetworks": [{"cidr": "fd01::/48"}],
+        "defaultNetwork": {"type": "Flannel"}
+    });
     assert!(
         try_decide(ipv6, None, &nodes(&[1300]))
             .unwrap_err()
@@ -222,7 +228,10 @@ fn an_mtu_that_leaves_too_little_is_refused_and_does_not_underflow() {
 #[test]
 fn settings_of_a_network_of_another_type_are_not_carried() {
     let before = decide(sdn(json!({"mtu": 1400}))).decided;
-    let flannel = json!({"serviceNetwork": "172.30.0.0/16", "clusterNetworks": [{"cidr": "10.128.0.0/14"}], "defaultNetwork": {"type": "Flannel"}});
+    let flannel = json!({
+        "serviceNetwork": "172.30.0.0/16", "clusterNetworks": [{"cidr": "10.128.0.0/14"}],
+        "defaultNetwork": {"type": "Flannel"}
+    });
     let resource = crate::testing::resource(flannel);
     // As after a forced change: no record, but what an earlier pass decided.
     let input = weft_plan::Input {

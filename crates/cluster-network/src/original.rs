@@ -65,7 +65,10 @@ mod tests {
     use serde_json::json;
 
     fn workload(namespace: &str, name: &str, image: &str, labels: Value) -> Value {
-        json!({"metadata": {"namespace": namespace, "name": name, "labels": labels}, "spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}})
+        json!({
+            "metadata": {"namespace": namespace, "name": name, "labels": labels},
+            "spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}
+        })
     }
 
     #[test]

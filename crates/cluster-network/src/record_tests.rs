@@ -44,7 +44,9 @@ fn frozen() -> Vec<(&'static str, &'static str, Value)> {
             r#"{"clusterNetworks":[{"cidr":"10.244.0.0/16"},{"cidr":"fd01::/48","hostSubnetLength":64}],"serviceNetwork":["10.96.0.0/16","fd02::/112"],"defaultNetwork":{"type":"Flannel","flannelConfig":{"backend":"vxlan","port":8472,"vni":1,"mtu":1450,"enableNFTables":false,"cniPlugin":"bridge"}},"deployKubeProxy":true,"kubeProxyConfig":{"iptablesSyncPeriod":"30s","bindAddress":"0.0.0.0"}}"#,
             json!({
                 "serviceNetwork": ["10.96.0.0/16", "fd02::/112"],
-                "clusterNetworks": [{"cidr": "10.244.0.0/16"}, {"cidr": "fd01::/48", "hostSubnetLength": 64}],
+                "clusterNetworks": [
+                    {"cidr": "10.244.0.0/16"}, {"cidr": "fd01::/48", "hostSubnetLength": 64}
+                ],
                 "defaultNetwork": {"type": "Flannel"},
             }),
         ),
@@ -73,18 +75,30 @@ fn records_of_earlier_versions_stay_safe() {
 
 #[test]
 fn the_record_is_what_the_original_would_have_written() {
-    let sdn = |network: Value| json!({"serviceNetwork": "172.30.0.0/16", "clusterNetworks": [{"cidr": "10.128.0.0/14", "hostSubnetLength": 9}], "defaultNetwork": network});
+    let sdn = |network: Value| {
+        json!({
+            "serviceNetwork": "172.30.0.0/16",
+            "clusterNetworks": [{"cidr": "10.128.0.0/14", "hostSubnetLength": 9}],
+            "defaultNetwork": network
+        })
+    };
     let cases = [
         // As it is, with a deprecated spelling, and with each of the values that the original fills
         // in or leaves alone.
         sdn(json!({"type": "OpenShiftSDN"})),
         sdn(json!({"type": "OpenshiftSDN", "openshiftSDNConfig": {"mode": "Networkpolicy"}})),
-        sdn(
-            json!({"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "Subnet", "vxlanPort": 4790, "useExternalOpenvswitch": false}}),
-        ),
-        sdn(
-            json!({"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "NetworkPolicy", "mtu": 1400, "useExternalOpenvswitch": true}}),
-        ),
+        sdn(json!({
+            "type": "OpenShiftSDN",
+            "openshiftSDNConfig": {
+                "mode": "Subnet", "vxlanPort": 4790, "useExternalOpenvswitch": false
+            }
+        })),
+        sdn(json!({
+            "type": "OpenShiftSDN",
+            "openshiftSDNConfig": {
+                "mode": "NetworkPolicy", "mtu": 1400, "useExternalOpenvswitch": true
+            }
+        })),
     ];
     for spec in cases {
         let decision = testing::decide(spec.clone());

@@ -53,7 +53,11 @@ mod tests {
     #[test]
     fn only_the_type_that_is_deployed_may_be_named() {
         let decided = json!({"defaultNetwork": {"type": "Flannel"}});
-        let resource = |value: Value| json!({"metadata": {"name": "default", "annotations": {REMOVE_ANNOTATION: value}}});
+        let resource = |value: Value| {
+            json!({
+                "metadata": {"name": "default", "annotations": {REMOVE_ANNOTATION: value}}
+            })
+        };
         assert_eq!(
             keeps(Some(&resource(json!("Flannel"))), Some(&decided)),
             None

@@ -32,7 +32,10 @@ pub(crate) fn settings() -> Settings {
 
 /// A resource of this specification.
 pub(crate) fn resource(spec: Value) -> Value {
-    json!({"apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig", "metadata": {"name": "default"}, "spec": spec})
+    json!({
+        "apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig",
+        "metadata": {"name": "default"}, "spec": spec
+    })
 }
 
 /// What a specification leads to.

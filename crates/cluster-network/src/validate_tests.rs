@@ -31,7 +31,9 @@ fn problem(changes: Value) -> String {
 fn dual_stack() -> Value {
     json!({
         "serviceNetwork": ["172.30.0.0/16", "fd02::/112"],
-        "clusterNetworks": [{"cidr": "10.128.0.0/14"}, {"cidr": "fd01::/48", "hostSubnetLength": 64}],
+        "clusterNetworks": [
+            {"cidr": "10.128.0.0/14"}, {"cidr": "fd01::/48", "hostSubnetLength": 64}
+        ],
         "defaultNetwork": {"type": "Flannel"},
     })
 }
@@ -61,7 +63,10 @@ fn all_problems_are_told_at_once() {
     let found = problems(json!({
         "serviceNetwork": "10.128.0.0/16",
         "clusterNetworks": [{"cidr": "x"}, {"cidr": "10.128.0.0/14", "hostSubnetLength": 19}],
-        "defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "broken", "mtu": 70000, "vxlanPort": 66666}},
+        "defaultNetwork": {
+            "type": "OpenShiftSDN",
+            "openshiftSDNConfig": {"mode": "broken", "mtu": 70000, "vxlanPort": 66666}
+        },
         "deployKubeProxy": true,
         "kubeProxyConfig": {"iptablesSyncPeriod": "abc", "bindAddress": "foo"},
     }));
@@ -87,9 +92,10 @@ fn all_problems_are_told_at_once() {
 
 #[test]
 fn an_unknown_type_is_told_beside_the_other_problems() {
-    let found = problems(
-        json!({"serviceNetwork": "x", "clusterNetworks": [{"cidr": "y"}], "defaultNetwork": {"type": "Calico"}}),
-    );
+    let found = problems(json!({
+        "serviceNetwork": "x", "clusterNetworks": [{"cidr": "y"}],
+        "defaultNetwork": {"type": "Calico"}
+    }));
     assert_eq!(found.len(), 3, "{found:#?}");
     assert!(
         found[2].ends_with(r#""Calico" is not a type of network that Weft knows: choose one of OpenShiftSDN, Flannel, None"#),
@@ -102,9 +108,11 @@ fn an_unknown_type_is_told_beside_the_other_problems() {
 
 #[test]
 fn the_case_of_type_and_mode_does_not_count() {
-    let spelt = with(
-        json!({"defaultNetwork": {"type": "openshiftsdn", "openshiftSDNConfig": {"mode": "networkPOLICY"}}}),
-    );
+    let spelt = with(json!({
+        "defaultNetwork": {
+            "type": "openshiftsdn", "openshiftSDNConfig": {"mode": "networkPOLICY"}
+        }
+    }));
     assert_eq!(decide(spelt).decided, decide(minimal()).decided);
 }
 
@@ -165,7 +173,12 @@ fn blocks_do_not_overlap() {
             "spec.serviceNetwork: 10.130.0.0/16 overlaps 10.128.0.0/14 of spec.clusterNetworks[0].cidr",
         ),
         (
-            json!({"clusterNetworks": [{"cidr": "10.128.0.0/14", "hostSubnetLength": 9}, {"cidr": "10.0.0.0/8", "hostSubnetLength": 9}]}),
+            json!({
+                "clusterNetworks": [
+                    {"cidr": "10.128.0.0/14", "hostSubnetLength": 9},
+                    {"cidr": "10.0.0.0/8", "hostSubnetLength": 9}
+                ]
+            }),
             "spec.clusterNetworks[1].cidr: 10.0.0.0/8 overlaps 10.128.0.0/14 of spec.clusterNetworks[0].cidr",
         ),
         (
@@ -224,9 +237,10 @@ fn the_families_of_pods_and_services_match() {
             "spec.serviceNetwork: has IPv4 while spec.clusterNetworks has IPv4 and IPv6: pods and services need the same address families"
         ]
     );
-    let found = problems(with(
-        json!({"serviceNetwork": "fd02::/112", "clusterNetworks": [{"cidr": "fd01::/48", "hostSubnetLength": 64}]}),
-    ));
+    let found = problems(with(json!({
+        "serviceNetwork": "fd02::/112",
+        "clusterNetworks": [{"cidr": "fd01::/48", "hostSubnetLength": 64}]
+    })));
     assert_eq!(
         found,
         [
@@ -294,7 +308,11 @@ fn a_network_has_as_many_blocks_as_it_can_divide() {
 
 #[test]
 fn mtu_and_port_are_in_range() {
-    let sdn = |config: Value| json!({"defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": config}});
+    let sdn = |config: Value| {
+        json!({
+            "defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": config}
+        })
+    };
     for mtu in [576, 1450, 65536] {
         assert_eq!(
             problems(with(sdn(json!({"mtu": mtu})))),
@@ -392,9 +410,11 @@ fn a_value_of_the_wrong_type_is_named() {
 
 #[test]
 fn settings_of_another_network_are_noticed() {
-    let spec = with(
-        json!({"defaultNetwork": {"type": "OpenShiftSDN", "flannelConfig": {"backend": "x"}, "otherConfig": {"a": "b"}}}),
-    );
+    let spec = with(json!({
+        "defaultNetwork": {
+            "type": "OpenShiftSDN", "flannelConfig": {"backend": "x"}, "otherConfig": {"a": "b"}
+        }
+    }));
     let notices: Vec<_> = decide(spec)
         .notices
         .into_iter()

@@ -225,7 +225,9 @@ mod tests {
                         "type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false, "hairpinMode": true, "mtu": 1450,
                         "ipam": {
                             "type": "host-local",
-                            "ranges": [[{"subnet": "10.244.1.0/24"}], [{"subnet": "fd00:10:244:1::/64"}]],
+                            "ranges": [
+                                [{"subnet": "10.244.1.0/24"}], [{"subnet": "fd00:10:244:1::/64"}]
+                            ],
                             "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}],
                         },
                     },

@@ -147,11 +147,23 @@ mod tests {
         merge(&[
             layer(
                 "mtu",
-                json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 9000}]}),
+                json!({
+                    "interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 9000}]
+                }),
             ),
             layer(
                 "address",
-                json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.1", "prefix-length": 24}]}}]}),
+                json!({
+                    "interfaces": [
+                        {
+                            "name": "eth1", "type": "ethernet", "state": "up",
+                            "ipv4": {
+                                "enabled": true,
+                                "address": [{"ip": "10.0.0.1", "prefix-length": 24}]
+                            }
+                        }
+                    ]
+                }),
             ),
             layer(
                 "bridge",
@@ -159,7 +171,16 @@ mod tests {
             ),
             layer(
                 "route",
-                json!({"routes": {"config": [{"destination": "10.9.0.0/16", "next-hop-interface": "eth2", "next-hop-address": "10.0.0.254"}]}}),
+                json!({
+                    "routes": {
+                        "config": [
+                            {
+                                "destination": "10.9.0.0/16", "next-hop-interface": "eth2",
+                                "next-hop-address": "10.0.0.254"
+                            }
+                        ]
+                    }
+                }),
             ),
         ])
     }

@@ -57,7 +57,15 @@ mod tests {
     use super::*;
 
     fn bond(mode: Value, options: Value) -> Value {
-        json!({"interfaces": [{"name": "bond0", "type": "bond", "link-aggregation": {"mode": mode, "options": options}}, {"name": "eth0"}]})
+        json!({
+            "interfaces": [
+                {
+                    "name": "bond0", "type": "bond",
+                    "link-aggregation": {"mode": mode, "options": options}
+                },
+                {"name": "eth0"}
+            ]
+        })
     }
 
     #[test]
@@ -79,7 +87,10 @@ mod tests {
                 "{mode}"
             );
         }
-        let numbers = json!({"lacp_rate": 1, "ad_select": "2", "arp_validate": 6, "xmit_hash_policy": 1, "fail_over_mac": 0, "miimon": 1, "primary": "eth1"});
+        let numbers = json!({
+            "lacp_rate": 1, "ad_select": "2", "arp_validate": 6, "xmit_hash_policy": 1,
+            "fail_over_mac": 0, "miimon": 1, "primary": "eth1"
+        });
         let names = json!({"lacp_rate": "fast", "ad_select": "count", "arp_validate": "filter_backup", "xmit_hash_policy": "layer3+4",
             "fail_over_mac": "none", "miimon": 1, "primary": "eth1"});
         assert_eq!(

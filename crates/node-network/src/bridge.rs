@@ -23,7 +23,11 @@ pub fn default_vlans(mut desired: Value) -> Value {
             .and_then(|bridge| bridge.get_mut("port"));
         for port in ports.and_then(Value::as_array_mut).into_iter().flatten() {
             if let Some(port) = port.as_object_mut() {
-                port.entry("vlan").or_insert_with(|| json!({"mode": "trunk", "trunk-tags": [{"id-range": {"min": 2, "max": 4094}}]}));
+                port.entry("vlan").or_insert_with(|| {
+                    json!({
+                        "mode": "trunk", "trunk-tags": [{"id-range": {"min": 2, "max": 4094}}]
+                    })
+                });
             }
         }
     }
@@ -37,14 +41,27 @@ mod tests {
     #[test]
     fn ports_without_vlan_get_the_trunk() {
         let trunk = json!({"mode": "trunk", "trunk-tags": [{"id-range": {"min": 2, "max": 4094}}]});
-        let bridge = |state: &str, bridge: Value| json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "state": state, "bridge": bridge}]});
+        let bridge = |state: &str, bridge: Value| {
+            json!({
+                "interfaces": [
+                    {"name": "br1", "type": "linux-bridge", "state": state, "bridge": bridge}
+                ]
+            })
+        };
         let own = json!({"mode": "access", "tag": 102});
         let unchanged = [
             ("no interfaces", json!({})),
             ("empty list", json!({"interfaces": []})),
             (
                 "another type",
-                json!({"interfaces": [{"name": "br1", "type": "ovs-bridge", "state": "up", "bridge": {"port": [{"name": "eth1"}]}}]}),
+                json!({
+                    "interfaces": [
+                        {
+                            "name": "br1", "type": "ovs-bridge", "state": "up",
+                            "bridge": {"port": [{"name": "eth1"}]}
+                        }
+                    ]
+                }),
             ),
             (
                 "a bridge that goes",
@@ -52,7 +69,14 @@ mod tests {
             ),
             (
                 "state left out",
-                json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "bridge": {"port": [{"name": "eth1"}]}}]}),
+                json!({
+                    "interfaces": [
+                        {
+                            "name": "br1", "type": "linux-bridge",
+                            "bridge": {"port": [{"name": "eth1"}]}
+                        }
+                    ]
+                }),
             ),
             (
                 "no ports",
@@ -74,11 +98,18 @@ mod tests {
         assert_eq!(
             default_vlans(bridge(
                 "up",
-                json!({"port": [{"name": "eth1", "stp-path-cost": 100}, {"name": "eth2", "vlan": own}]})
+                json!({
+                    "port": [{"name": "eth1", "stp-path-cost": 100}, {"name": "eth2", "vlan": own}]
+                })
             )),
             bridge(
                 "up",
-                json!({"port": [{"name": "eth1", "stp-path-cost": 100, "vlan": trunk}, {"name": "eth2", "vlan": own}]})
+                json!({
+                    "port": [
+                        {"name": "eth1", "stp-path-cost": 100, "vlan": trunk},
+                        {"name": "eth2", "vlan": own}
+                    ]
+                })
             )
         );
     }

@@ -7,17 +7,40 @@ fn current() -> Value {
     json!({
         "routes": {
             "running": [
-                {"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "10.0.0.1", "metric": 100, "table-id": 254},
-                {"destination": "10.9.0.0/16", "next-hop-interface": "eth0", "next-hop-address": "10.0.0.2", "metric": 100, "table-id": 254},
-                {"destination": "10.8.0.0/16", "next-hop-interface": "eth1", "next-hop-address": "10.1.0.2", "metric": 100, "table-id": 254},
+                {
+                    "destination": "0.0.0.0/0", "next-hop-interface": "eth0",
+                    "next-hop-address": "10.0.0.1", "metric": 100, "table-id": 254
+                },
+                {
+                    "destination": "10.9.0.0/16", "next-hop-interface": "eth0",
+                    "next-hop-address": "10.0.0.2", "metric": 100, "table-id": 254
+                },
+                {
+                    "destination": "10.8.0.0/16", "next-hop-interface": "eth1",
+                    "next-hop-address": "10.1.0.2", "metric": 100, "table-id": 254
+                },
             ],
-            "config": [{"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "10.0.0.1"}],
+            "config": [
+                {
+                    "destination": "0.0.0.0/0", "next-hop-interface": "eth0",
+                    "next-hop-address": "10.0.0.1"
+                }
+            ],
         },
-        "dns-resolver": {"running": {"server": ["10.0.0.53"]}, "config": {"search": ["example.org"]}},
+        "dns-resolver": {
+            "running": {"server": ["10.0.0.53"]}, "config": {"search": ["example.org"]}
+        },
         "interfaces": [
-            {"name": "eth0", "type": "ethernet", "state": "up", "mac-address": "02:00:00:00:00:0A", "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.5", "prefix-length": 24}]}},
+            {
+                "name": "eth0", "type": "ethernet", "state": "up",
+                "mac-address": "02:00:00:00:00:0A",
+                "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.5", "prefix-length": 24}]}
+            },
             {"name": "eth1", "type": "ethernet", "state": "down", "lldp": {"enabled": false}},
-            {"name": "br0", "type": "linux-bridge", "state": "up", "bridge": {"port": [{"name": "eth9"}, {"name": "eth8"}]}},
+            {
+                "name": "br0", "type": "linux-bridge", "state": "up",
+                "bridge": {"port": [{"name": "eth9"}, {"name": "eth8"}]}
+            },
         ],
     })
 }

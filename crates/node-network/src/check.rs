@@ -271,9 +271,17 @@ mod tests {
             "capture": {"gw": "routes.running.destination=\"0.0.0.0/0\""},
             "desiredState": {
                 "interfaces": [
-                    {"name": "eth1", "type": "ethernet", "state": "up", "ipv4": {"enabled": true, "dchp": true}},
+                    {
+                        "name": "eth1", "type": "ethernet", "state": "up",
+                        "ipv4": {"enabled": true, "dchp": true}
+                    },
                     {"name": "eth2", "type": "ethernet", "mut": 1500},
-                    {"name": "br1", "type": "linux-bridge", "bridge": {"port": [{"name": "eth3"}, {"name": "eth4", "vlan": {"mod": "trunk"}}]}},
+                    {
+                        "name": "br1", "type": "linux-bridge",
+                        "bridge": {
+                            "port": [{"name": "eth3"}, {"name": "eth4", "vlan": {"mod": "trunk"}}]
+                        }
+                    },
                     {"type": "ethernet"},
                 ],
                 "routes": {"config": [{"destination": "0.0.0.0/0", "next-hop": "10.0.0.1"}]},
@@ -303,7 +311,9 @@ mod tests {
                     {"name": "br1", "type": "linux-bridge", "state": "up", "ipv4": "{{ capture.a.interfaces.0.ipv4 }}",
                      "bridge": {"port": [{"name": "{{ capture.a.interfaces.0.name }}"}]}},
                     {"name": "m0", "type": "macsec", "state": "up", "macsec": {"base-iface": "eth1", "encrypt": true, "port": 0, "validation": "strict", "send-sci": true,
-                        "mka-ckn": "{{ capture.a.interfaces.0.description }}", "mka-cak": {"secretRef": {"name": "a", "key": "b"}}}},
+                        "mka-ckn": "{{ capture.a.interfaces.0.description }}", "mka-cak": {
+                            "secretRef": {"name": "a", "key": "b"}
+                        }}},
                 ],
                 "routes": {"config": "{{ capture.a.routes.running }}"},
             },
@@ -319,11 +329,20 @@ mod tests {
     #[test]
     fn all_that_needs_no_host_is_found_at_once() {
         let spec = json!({
-            "capture": {"a": "capture.b | interfaces.name:=x", "b": "capture.a | interfaces.name:=y", "c": "capture.nobody | interfaces.mtu:=1"},
+            "capture": {
+                "a": "capture.b | interfaces.name:=x", "b": "capture.a | interfaces.name:=y",
+                "c": "capture.nobody | interfaces.mtu:=1"
+            },
             "desiredState": {
                 "interfaces": [
-                    {"name": "v1", "type": "vlan", "state": "up", "vlan": {"base-iface": "eth1", "id": 5000}},
-                    {"name": "bond0", "type": "bond", "mut": 1, "link-aggregation": {"mode": "active-backup", "port": ["bond0"]}},
+                    {
+                        "name": "v1", "type": "vlan", "state": "up",
+                        "vlan": {"base-iface": "eth1", "id": 5000}
+                    },
+                    {
+                        "name": "bond0", "type": "bond", "mut": 1,
+                        "link-aggregation": {"mode": "active-backup", "port": ["bond0"]}
+                    },
                     {"name": "eth1", "mtu": 1500},
                     {"name": "eth1", "mtu": 9000},
                 ],
@@ -346,7 +365,11 @@ mod tests {
                 "spec.desiredState.interfaces[2].mtu",
             ]
         );
-        let reference = json!({"desiredState": {"interfaces": [{"name": "{{ capture.gone.interfaces.0.name }}", "mtu": 1500}]}});
+        let reference = json!({
+            "desiredState": {
+                "interfaces": [{"name": "{{ capture.gone.interfaces.0.name }}", "mtu": 1500}]
+            }
+        });
         assert_eq!(
             problems(reference),
             [
@@ -366,7 +389,9 @@ mod tests {
             ]
         );
         assert!(
-            problems(json!({"desiredState": {"interfaces": [{"name": "x", "vlanID": 1, "vlan": {"id": 2}}]}}))[0]
+            problems(json!({
+                "desiredState": {"interfaces": [{"name": "x", "vlanID": 1, "vlan": {"id": 2}}]}
+            }))[0]
                 .starts_with("spec.desiredState.interfaces[0]: ")
         );
         assert_eq!(

@@ -105,15 +105,18 @@ mod tests {
     #[test]
     fn a_state_that_contradicts_itself_is_named_by_place() {
         assert_eq!(
-            said(
-                json!([{"name": "eth1", "mtu": 1500, "ipv4": {"enabled": true}}, {"name": "eth1", "mtu": 9000, "ipv4": {"enabled": false}}])
-            ),
+            said(json!([
+                {"name": "eth1", "mtu": 1500, "ipv4": {"enabled": true}},
+                {"name": "eth1", "mtu": 9000, "ipv4": {"enabled": false}}
+            ])),
             [
                 "interfaces[eth1].ipv4.enabled: is true in one entry of this interface and false in another: write one entry",
                 "interfaces[eth1].mtu: is 1500 in one entry of this interface and 9000 in another: write one entry",
             ]
         );
-        let bond = json!([{"name": "bond0", "type": "bond", "link-aggregation": {"port": ["eth1", "bond0"]}}]);
+        let bond = json!([
+            {"name": "bond0", "type": "bond", "link-aggregation": {"port": ["eth1", "bond0"]}}
+        ]);
         assert_eq!(
             said(bond),
             ["interfaces[bond0].link-aggregation.port[1]: bond0 cannot be its own port"]
@@ -134,15 +137,16 @@ mod tests {
     #[test]
     fn a_state_that_agrees_with_itself_is_taken() {
         assert_eq!(
-            said(
-                json!([{"name": "eth1", "mtu": "1500"}, {"name": "eth1", "mtu": 1500, "lldp": {"enabled": true}}])
-            ),
+            said(json!([
+                {"name": "eth1", "mtu": "1500"},
+                {"name": "eth1", "mtu": 1500, "lldp": {"enabled": true}}
+            ])),
             [""; 0]
         );
         assert_eq!(
-            said(
-                json!([{"name": "br0", "type": "ovs-bridge", "bridge": {"port": [{"name": "br0"}]}}])
-            ),
+            said(json!([
+                {"name": "br0", "type": "ovs-bridge", "bridge": {"port": [{"name": "br0"}]}}
+            ])),
             [""; 0]
         );
     }

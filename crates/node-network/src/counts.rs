@@ -65,8 +65,13 @@ mod tests {
     #[test]
     fn a_route_is_static_if_its_destination_is_configured() {
         let route = |destination: &str| json!({"destination": destination});
-        let state = json!({"interfaces": [{"type": "ethernet"}, {"type": "ethernet"}, {"type": "linux-bridge"}, {}],
-            "routes": {"config": [route("0.0.0.0/0")], "running": [route("0.0.0.0/0"), route("10.0.0.0/8"), route("fe80::/64")]}});
+        let state = json!({"interfaces": [
+            {"type": "ethernet"}, {"type": "ethernet"}, {"type": "linux-bridge"}, {}
+        ],
+            "routes": {
+                "config": [route("0.0.0.0/0")],
+                "running": [route("0.0.0.0/0"), route("10.0.0.0/8"), route("fe80::/64")]
+            }});
         let counts = Counts::of(&json!({"status": {"currentState": state}}));
         assert_eq!(
             counts.interfaces,

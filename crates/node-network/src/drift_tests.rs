@@ -7,26 +7,58 @@ use serde_json::json;
 fn current() -> Value {
     json!({
         "hostname": {"running": "node-a", "config": "node-a"},
-        "dns-resolver": {"running": {"server": ["10.0.0.53"]}, "config": {"server": ["10.0.0.53", "2001:db8::53"], "search": []}},
-        "route-rules": {"config": [{"priority": 30000, "ip-from": "192.0.2.2/32", "route-table": 200, "family": "ipv4"}]},
+        "dns-resolver": {
+            "running": {"server": ["10.0.0.53"]},
+            "config": {"server": ["10.0.0.53", "2001:db8::53"], "search": []}
+        },
+        "route-rules": {
+            "config": [
+                {"priority": 30000, "ip-from": "192.0.2.2/32", "route-table": 200, "family": "ipv4"}
+            ]
+        },
         "routes": {
             "running": [],
             "config": [
-                {"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "10.0.0.1", "metric": 100, "table-id": 254},
-                {"destination": "10.9.0.0/16", "next-hop-interface": "eth1", "next-hop-address": "10.1.0.254", "metric": 150, "table-id": 254},
+                {
+                    "destination": "0.0.0.0/0", "next-hop-interface": "eth0",
+                    "next-hop-address": "10.0.0.1", "metric": 100, "table-id": 254
+                },
+                {
+                    "destination": "10.9.0.0/16", "next-hop-interface": "eth1",
+                    "next-hop-address": "10.1.0.254", "metric": 150, "table-id": 254
+                },
             ],
         },
         "interfaces": [
             {"name": "eth0", "type": "ethernet", "state": "up", "mac-address": "02:00:00:00:00:0A", "mtu": 1500,
-             "ipv4": {"enabled": true, "dhcp": true, "address": [{"ip": "10.0.0.5", "prefix-length": 24, "valid-life-time": "3000sec"}]},
+             "ipv4": {
+                 "enabled": true, "dhcp": true,
+                 "address": [{"ip": "10.0.0.5", "prefix-length": 24, "valid-life-time": "3000sec"}]
+             },
              "ipv6": {"enabled": true, "address": [{"ip": "fe80::1", "prefix-length": 64}]}},
             {"name": "eth1", "type": "veth", "state": "up", "mtu": 1500, "mac-address": "02:00:00:00:00:0B",
-             "ipv4": {"enabled": true, "address": [{"ip": "10.1.0.1", "prefix-length": 24}, {"ip": "10.1.0.99", "prefix-length": 32}]}},
-            {"name": "bond0", "type": "bond", "state": "up", "link-aggregation": {"mode": "active-backup", "port": ["eth3", "eth2"], "options": {"miimon": 100}}},
+             "ipv4": {
+                 "enabled": true,
+                 "address": [
+                     {"ip": "10.1.0.1", "prefix-length": 24},
+                     {"ip": "10.1.0.99", "prefix-length": 32}
+                 ]
+             }},
+            {
+                "name": "bond0", "type": "bond", "state": "up",
+                "link-aggregation": {
+                    "mode": "active-backup", "port": ["eth3", "eth2"], "options": {"miimon": 100}
+                }
+            },
             {"name": "br1", "type": "linux-bridge", "state": "up", "bridge": {
                 "options": {"stp": {"enabled": false, "forward-delay": 15}, "mac-ageing-time": 300},
                 "port": [
-                    {"name": "bond0", "stp-path-cost": 100, "vlan": {"mode": "trunk", "trunk-tags": [{"id-range": {"min": 2, "max": 4094}}]}},
+                    {
+                        "name": "bond0", "stp-path-cost": 100,
+                        "vlan": {
+                            "mode": "trunk", "trunk-tags": [{"id-range": {"min": 2, "max": 4094}}]
+                        }
+                    },
                     {"name": "veth9f", "stp-path-cost": 2},
                 ]}},
             {"name": "veth9f", "type": "veth", "state": "ignore"},
@@ -60,41 +92,91 @@ fn what_is_as_wanted_is_no_difference_however_it_is_written() {
         on(
             "eth0",
             "ethernet",
-            json!({"mac-address": "02:00:00:00:00:0a", "mtu": "1500", "ipv4": {"enabled": true, "dhcp": "true", "auto-dns": true}}),
+            json!({
+                "mac-address": "02:00:00:00:00:0a", "mtu": "1500",
+                "ipv4": {"enabled": true, "dhcp": "true", "auto-dns": true}
+            }),
         ),
         // One end of a veth pair is an Ethernet interface for nmstate; others may add addresses.
         on(
             "eth1",
             "ethernet",
-            json!({"ipv4": {"enabled": true, "dhcp": false, "address": [{"ip": "10.1.0.1", "prefix-length": 24}]}}),
+            json!({
+                "ipv4": {
+                    "enabled": true, "dhcp": false,
+                    "address": [{"ip": "10.1.0.1", "prefix-length": 24}]
+                }
+            }),
         ),
         on(
             "eth1",
             "ethernet",
-            json!({"ipv4": {"enabled": true, "auto-routes": false}, "ipv6": {"enabled": false, "dhcp": true}, "lldp": {"enabled": false}}),
+            json!({
+                "ipv4": {"enabled": true, "auto-routes": false},
+                "ipv6": {"enabled": false, "dhcp": true}, "lldp": {"enabled": false}
+            }),
         ),
         on(
             "bond0",
             "bond",
-            json!({"link-aggregation": {"mode": "active-backup", "port": ["eth2", "eth3"], "options": {"miimon": "100", "primary": "eth2"}}}),
+            json!({
+                "link-aggregation": {
+                    "mode": "active-backup", "port": ["eth2", "eth3"],
+                    "options": {"miimon": "100", "primary": "eth2"}
+                }
+            }),
         ),
         // Pods' ports come and go; ranges of VLANs are sets.
         on(
             "br1",
             "linux-bridge",
             json!({"copy-mac-from": "eth0", "bridge": {"options": {"stp": {"enabled": false}}, "port": [
-            {"name": "bond0", "vlan": {"mode": "trunk", "trunk-tags": [{"id-range": {"min": 2, "max": 100}}, {"id-range": {"min": 101, "max": 4094}}]}}]}}),
+            {
+                "name": "bond0",
+                "vlan": {
+                    "mode": "trunk",
+                    "trunk-tags": [
+                        {"id-range": {"min": 2, "max": 100}},
+                        {"id-range": {"min": 101, "max": 4094}}
+                    ]
+                }
+            }]}}),
         ),
         on(
             "eth5",
             "ethernet",
             json!({"alt-names": [{"name": "old"}, {"name": "never", "state": "absent"}]}),
         ),
-        json!({"interfaces": [{"name": "gone0", "type": "vlan", "state": "absent"}, {"name": "eth9", "type": "ethernet", "state": "absent"}, {"name": "eth9", "type": "ethernet", "state": "down"}]}),
-        json!({"routes": {"config": [{"destination": "10.9.0.7/16", "next-hop-interface": "eth1", "next-hop-address": "10.1.0.254", "table-id": 0}]}}),
-        json!({"routes": {"config": [{"state": "absent", "next-hop-interface": "eth1"}, {"destination": "10.9.0.0/16", "next-hop-interface": "eth1"}]}}),
+        json!({
+            "interfaces": [
+                {"name": "gone0", "type": "vlan", "state": "absent"},
+                {"name": "eth9", "type": "ethernet", "state": "absent"},
+                {"name": "eth9", "type": "ethernet", "state": "down"}
+            ]
+        }),
+        json!({
+            "routes": {
+                "config": [
+                    {
+                        "destination": "10.9.0.7/16", "next-hop-interface": "eth1",
+                        "next-hop-address": "10.1.0.254", "table-id": 0
+                    }
+                ]
+            }
+        }),
+        json!({
+            "routes": {
+                "config": [
+                    {"state": "absent", "next-hop-interface": "eth1"},
+                    {"destination": "10.9.0.0/16", "next-hop-interface": "eth1"}
+                ]
+            }
+        }),
         json!({"route-rules": {"config": [{"ip-from": "192.0.2.2", "route-table": 200}]}}),
-        json!({"dns-resolver": {"config": {"server": ["10.0.0.53", "2001:DB8::53"], "options": []}}, "hostname": {"config": "node-a"}}),
+        json!({
+            "dns-resolver": {"config": {"server": ["10.0.0.53", "2001:DB8::53"], "options": []}},
+            "hostname": {"config": "node-a"}
+        }),
     ] {
         assert_eq!(paths(desired.clone()), Vec::<String>::new(), "{desired}");
     }
@@ -120,7 +202,9 @@ fn each_difference_has_its_path() {
             on(
                 "eth1",
                 "ethernet",
-                json!({"ipv4": {"enabled": true, "address": [{"ip": "10.1.0.2", "prefix-length": 24}]}}),
+                json!({
+                    "ipv4": {"enabled": true, "address": [{"ip": "10.1.0.2", "prefix-length": 24}]}
+                }),
             ),
             "interfaces[eth1].ipv4.address[10.1.0.2/24]",
         ),
@@ -128,7 +212,12 @@ fn each_difference_has_its_path() {
             on(
                 "eth1",
                 "ethernet",
-                json!({"ipv4": {"enabled": true, "allow-extra-address": false, "address": [{"ip": "10.1.0.1", "prefix-length": 24}]}}),
+                json!({
+                    "ipv4": {
+                        "enabled": true, "allow-extra-address": false,
+                        "address": [{"ip": "10.1.0.1", "prefix-length": 24}]
+                    }
+                }),
             ),
             "interfaces[eth1].ipv4.address[10.1.0.99/32]",
         ),
@@ -226,7 +315,9 @@ fn each_difference_has_its_path() {
             "interfaces[br1].state",
         ),
         (
-            json!({"routes": {"config": [{"destination": "10.8.0.0/16", "next-hop-interface": "eth1"}]}}),
+            json!({
+                "routes": {"config": [{"destination": "10.8.0.0/16", "next-hop-interface": "eth1"}]}
+            }),
             "routes.config[10.8.0.0/16 dev eth1]",
         ),
         (
@@ -260,13 +351,23 @@ fn each_difference_has_its_path() {
 
 #[test]
 fn a_card_is_found_by_its_address() {
-    let desired = json!({"interfaces": [{"name": "uplink", "identifier": "mac-address", "mac-address": "02:00:00:00:00:0a", "state": "up", "mtu": 1400}]});
+    let desired = json!({
+        "interfaces": [
+            {
+                "name": "uplink", "identifier": "mac-address", "mac-address": "02:00:00:00:00:0a",
+                "state": "up", "mtu": 1400
+            }
+        ]
+    });
     assert_eq!(
         differences(&desired, &current())[0].to_string(),
         "interfaces[uplink].mtu: 1500 should be 1400"
     );
     // A bridge on top of it has the same address.
-    let bridge = json!({"name": "br0", "type": "linux-bridge", "state": "up", "mac-address": "02:00:00:00:00:0A", "mtu": 1400});
+    let bridge = json!({
+        "name": "br0", "type": "linux-bridge", "state": "up", "mac-address": "02:00:00:00:00:0A",
+        "mtu": 1400
+    });
     let mut current = current();
     current["interfaces"]
         .as_array_mut()

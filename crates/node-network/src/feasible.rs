@@ -169,10 +169,19 @@ mod tests {
 
     fn said(desired: Value) -> Vec<String> {
         let current = json!({"interfaces": [
-            {"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500, "min-mtu": 68, "max-mtu": 9000},
-            {"name": "eth2", "type": "ethernet", "state": "up", "profile-name": "uplink", "alt-names": [{"name": "enp0s2"}]},
+            {
+                "name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500, "min-mtu": 68,
+                "max-mtu": 9000
+            },
+            {
+                "name": "eth2", "type": "ethernet", "state": "up", "profile-name": "uplink",
+                "alt-names": [{"name": "enp0s2"}]
+            },
             {"name": "veth1", "type": "veth", "state": "up", "min-mtu": 68, "max-mtu": 65535},
-            {"name": "bond1", "type": "bond", "state": "up", "link-aggregation": {"mode": "802.3ad"}},
+            {
+                "name": "bond1", "type": "bond", "state": "up",
+                "link-aggregation": {"mode": "802.3ad"}
+            },
         ]});
         refusals(&json!({ "interfaces": desired }), &current)
             .iter()
@@ -181,7 +190,10 @@ mod tests {
     }
 
     fn bridge(name: &str, port: &str) -> Value {
-        json!({"name": name, "type": "linux-bridge", "state": "up", "bridge": {"port": [{"name": port}]}})
+        json!({
+            "name": name, "type": "linux-bridge", "state": "up",
+            "bridge": {"port": [{"name": port}]}
+        })
     }
 
     #[test]
@@ -223,18 +235,50 @@ mod tests {
     #[test]
     fn a_state_that_nmstate_takes_is_not_refused() {
         for desired in [
-            json!([{"name": "eth7", "type": "ethernet", "state": "absent"}, {"name": "eth8", "type": "dummy", "state": "up"}, bridge("br1", "eth8")]),
-            json!([{"name": "bond1", "type": "bond", "link-aggregation": {"port": ["eth1", "eth2"]}}]),
+            json!([
+                {"name": "eth7", "type": "ethernet", "state": "absent"},
+                {"name": "eth8", "type": "dummy", "state": "up"}, bridge("br1", "eth8")
+            ]),
+            json!([
+                {"name": "bond1", "type": "bond", "link-aggregation": {"port": ["eth1", "eth2"]}}
+            ]),
             json!([{"name": "eth1", "mtu": 9000}, {"name": "eth2", "mtu": 65000}]),
-            json!([{"name": "ovs0", "type": "ovs-bridge", "state": "up", "bridge": {"port": [{"name": "ovs0"}, {"name": "eth1"}]}}]),
-            json!([{"name": "sriov:eth1:0", "type": "ethernet", "state": "up"}, bridge("br1", "sriov:eth1:1")]),
-            json!([{"name": "eth1", "ethernet": {"sr-iov": {"total-vfs": 2}}}, {"name": "eth1v0", "type": "ethernet", "state": "up"}]),
-            json!([{"name": "ib0.8001", "type": "infiniband", "state": "up", "infiniband": {"base-iface": "ib0", "pkey": "0x8001"}}]),
+            json!([
+                {
+                    "name": "ovs0", "type": "ovs-bridge", "state": "up",
+                    "bridge": {"port": [{"name": "ovs0"}, {"name": "eth1"}]}
+                }
+            ]),
+            json!([
+                {"name": "sriov:eth1:0", "type": "ethernet", "state": "up"},
+                bridge("br1", "sriov:eth1:1")
+            ]),
+            json!([
+                {"name": "eth1", "ethernet": {"sr-iov": {"total-vfs": 2}}},
+                {"name": "eth1v0", "type": "ethernet", "state": "up"}
+            ]),
+            json!([
+                {
+                    "name": "ib0.8001", "type": "infiniband", "state": "up",
+                    "infiniband": {"base-iface": "ib0", "pkey": "0x8001"}
+                }
+            ]),
             json!([bridge("br1", "uplink")]),
             json!([bridge("br1", "enp0s2")]),
-            json!([{"name": "v0", "type": "veth", "state": "up", "veth": {"peer": "v1"}}, {"name": "v1", "type": "ethernet", "state": "up"}, bridge("br1", "v1")]),
-            json!([{"name": "v0", "type": "veth", "state": "up", "veth": {"peer": "v1"}}, bridge("br1", "v1")]),
-            json!([{"name": "up0", "type": "ethernet", "identifier": "mac-address", "mac-address": "02:00:00:00:00:01", "state": "absent"}]),
+            json!([
+                {"name": "v0", "type": "veth", "state": "up", "veth": {"peer": "v1"}},
+                {"name": "v1", "type": "ethernet", "state": "up"}, bridge("br1", "v1")
+            ]),
+            json!([
+                {"name": "v0", "type": "veth", "state": "up", "veth": {"peer": "v1"}},
+                bridge("br1", "v1")
+            ]),
+            json!([
+                {
+                    "name": "up0", "type": "ethernet", "identifier": "mac-address",
+                    "mac-address": "02:00:00:00:00:01", "state": "absent"
+                }
+            ]),
         ] {
             assert_eq!(said(desired.clone()), [""; 0], "{desired}");
         }

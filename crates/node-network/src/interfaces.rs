@@ -127,13 +127,24 @@ mod tests {
         let policy = json!({
             "priority": 99,
             "match": {"interfaces": {"type": "ethernet"}},
-            "desiredState": {"interfaces": [{"state": "up", "ipv4": {"enabled": true, "dhcp": true}}, {"name": "br0", "type": "linux-bridge"}]},
+            "desiredState": {
+                "interfaces": [
+                    {"state": "up", "ipv4": {"enabled": true, "dhcp": true}},
+                    {"name": "br0", "type": "linux-bridge"}
+                ]
+            },
         });
         assert_eq!(
             expanded(policy).unwrap(),
             json!({"interfaces": [
-                {"name": "eth0", "type": "ethernet", "state": "up", "ipv4": {"enabled": true, "dhcp": true}},
-                {"name": "eth1", "type": "veth", "state": "up", "ipv4": {"enabled": true, "dhcp": true}},
+                {
+                    "name": "eth0", "type": "ethernet", "state": "up",
+                    "ipv4": {"enabled": true, "dhcp": true}
+                },
+                {
+                    "name": "eth1", "type": "veth", "state": "up",
+                    "ipv4": {"enabled": true, "dhcp": true}
+                },
                 {"name": "br0", "type": "linux-bridge"},
             ]})
         );
@@ -168,16 +179,20 @@ mod tests {
             Err(MatchError::Empty)
         );
         assert!(matches!(
-            expanded(
-                json!({"match": {"interfaces": {"type": "ethernet", "lldp": {"vlan-ids": [50]}}}, "desiredState": desired})
-            ),
+            expanded(json!({
+                "match": {"interfaces": {"type": "ethernet", "lldp": {"vlan-ids": [50]}}},
+                "desiredState": desired
+            })),
             Err(MatchError::Unsupported("spec.match.interfaces.lldp"))
         ));
         assert!(matches!(
             expanded(json!({"autoConfig": {"autoBonding": true}, "desiredState": {}})),
             Err(MatchError::Unsupported("spec.autoConfig"))
         ));
-        let nothing = json!({"match": {"interfaces": {"name": "ens*"}}, "desiredState": {"interfaces": [{"state": "up"}]}});
+        let nothing = json!({
+            "match": {"interfaces": {"name": "ens*"}},
+            "desiredState": {"interfaces": [{"state": "up"}]}
+        });
         assert_eq!(expanded(nothing).unwrap(), json!({"interfaces": []}));
     }
 }

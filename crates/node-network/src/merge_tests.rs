@@ -38,7 +38,10 @@ fn a_higher_priority_overrides_property_by_property() {
             10,
             eth(
                 "eth1",
-                json!({"mtu": 9000, "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.2", "prefix-length": 24}]}}),
+                json!({
+                    "mtu": 9000,
+                    "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.2", "prefix-length": 24}]}
+                }),
             ),
         ),
         layer(
@@ -46,7 +49,10 @@ fn a_higher_priority_overrides_property_by_property() {
             0,
             eth(
                 "eth1",
-                json!({"mtu": 1500, "description": "low", "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.1", "prefix-length": 24}]}}),
+                json!({
+                    "mtu": 1500, "description": "low",
+                    "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.1", "prefix-length": 24}]}
+                }),
             ),
         ),
         node(eth("eth1", json!({"mtu": "1400"}))),
@@ -56,7 +62,10 @@ fn a_higher_priority_overrides_property_by_property() {
         merged.state,
         eth(
             "eth1",
-            json!({"mtu": "1400", "description": "low", "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.2", "prefix-length": 24}]}})
+            json!({
+                "mtu": "1400", "description": "low",
+                "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.2", "prefix-length": 24}]}
+            })
         )
     );
     let owner = |path: &str| {
@@ -148,7 +157,12 @@ fn an_interface_cannot_be_there_and_absent() {
 
 #[test]
 fn open_vswitch_has_a_bridge_and_a_port_of_one_name() {
-    let state = json!({"interfaces": [{"name": "br-ex", "type": "ovs-bridge", "state": "up"}, {"name": "br-ex", "type": "ovs-interface", "state": "up", "mtu": 9000}]});
+    let state = json!({
+        "interfaces": [
+            {"name": "br-ex", "type": "ovs-bridge", "state": "up"},
+            {"name": "br-ex", "type": "ovs-interface", "state": "up", "mtu": 9000}
+        ]
+    });
     let merged = merge(&[layer("a", 0, state.clone())]);
     assert!(same(&merged.state, &state), "{}", merged.state);
 }
@@ -156,7 +170,9 @@ fn open_vswitch_has_a_bridge_and_a_port_of_one_name() {
 #[test]
 fn routes_and_rules_are_united_and_removals_count() {
     let route = |destination: &str, rest: Value| {
-        let mut route = json!({"destination": destination, "next-hop-interface": "eth1", "next-hop-address": "10.0.0.1"});
+        let mut route = json!({
+            "destination": destination, "next-hop-interface": "eth1", "next-hop-address": "10.0.0.1"
+        });
         route
             .as_object_mut()
             .unwrap()

@@ -30,7 +30,9 @@ fn pods_connections_and_their_routes_are_left_out_and_all_else_stays() {
     let state = json!({
         "hostname": {"running": "node-a"},
         "dns-resolver": {"running": {"server": ["10.0.0.53"], "options": ["rotate"]}},
-        "route-rules": {"config": [{"priority": 200, "route-table": 5}, {"priority": 100, "route-table": 6}]},
+        "route-rules": {
+            "config": [{"priority": 200, "route-table": 5}, {"priority": 100, "route-table": 6}]
+        },
         "routes": {"running": list, "config": list},
         "interfaces": [
             {"name": "veth1", "type": "veth", "state": "ignore"},
@@ -39,7 +41,11 @@ fn pods_connections_and_their_routes_are_left_out_and_all_else_stays() {
             {"name": "eth0", "type": "ethernet", "state": "up"},
         ],
         "ovs-db": {"external_ids": {"hostname": "node-a"}},
-        "ovn": {"bridge-mappings": [{"localnet": "b", "bridge": "br-b"}, {"localnet": "a", "bridge": "br-a"}]},
+        "ovn": {
+            "bridge-mappings": [
+                {"localnet": "b", "bridge": "br-b"}, {"localnet": "a", "bridge": "br-a"}
+            ]
+        },
     });
     let report = normal(&state);
     assert_eq!(names(&report), ["eth0", "tap0", "veth0"]);
@@ -64,8 +70,18 @@ fn pods_connections_and_their_routes_are_left_out_and_all_else_stays() {
 #[test]
 fn timers_are_left_out_and_numbers_added() {
     let state = json!({"interfaces": [
-        {"name": "br1", "type": "linux-bridge", "state": "up", "bridge": {"options": {"gc-timer": 29594, "hello-timer": 46, "mac-ageing-time": 300}},
-         "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.5", "prefix-length": 24, "valid-life-time": "3000sec", "preferred-life-time": "3000sec"}]}},
+        {"name": "br1", "type": "linux-bridge", "state": "up", "bridge": {
+            "options": {"gc-timer": 29594, "hello-timer": 46, "mac-ageing-time": 300}
+        },
+         "ipv4": {
+             "enabled": true,
+             "address": [
+                 {
+                     "ip": "10.0.0.5", "prefix-length": 24, "valid-life-time": "3000sec",
+                     "preferred-life-time": "3000sec"
+                 }
+             ]
+         }},
         {"name": "br-ex", "type": "ovs-bridge", "state": "up"},
         {"name": "br-ex", "type": "ovs-interface", "state": "up"},
     ]});
@@ -82,7 +98,9 @@ fn timers_are_left_out_and_numbers_added() {
         json!({"capabilities": ["NetworkManager", "ovs"], "interfaces": [
             {"name": "br-ex", "type": "ovs-bridge", "state": "up"},
             {"name": "br-ex", "type": "ovs-interface", "state": "up", "ifIndex": 9},
-            {"name": "br1", "type": "linux-bridge", "state": "up", "ifIndex": 7, "bridge": {"options": {"mac-ageing-time": 300}},
+            {"name": "br1", "type": "linux-bridge", "state": "up", "ifIndex": 7, "bridge": {
+                "options": {"mac-ageing-time": 300}
+            },
              "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.5", "prefix-length": 24}]}},
         ]})
     );
@@ -90,7 +108,10 @@ fn timers_are_left_out_and_numbers_added() {
 
 #[test]
 fn users_include_and_exclude_by_name() {
-    let state = json!({"interfaces": [{"name": "eth0"}, {"name": "eth1"}, {"name": "cali12"}], "routes": {"running": [{"destination": "10.0.0.0/8", "next-hop-interface": "cali12"}]}});
+    let state = json!({
+        "interfaces": [{"name": "eth0"}, {"name": "eth1"}, {"name": "cali12"}],
+        "routes": {"running": [{"destination": "10.0.0.0/8", "next-hop-interface": "cali12"}]}
+    });
     let with = |include: &[&str], exclude: &[&str]| {
         let owned = |list: &[&str]| {
             list.iter()
@@ -116,8 +137,16 @@ fn users_include_and_exclude_by_name() {
 
 #[test]
 fn what_is_too_large_is_cut_in_a_fixed_order_and_said() {
-    let interface = |index: usize| json!({"name": format!("eth{index:03}"), "type": "ethernet", "state": "up", "mtu": 1500, "ethtool": {"feature": {"x".repeat(400): true}}, "accept-all-mac-addresses": false});
-    let state = json!({"interfaces": (0..100).map(interface).collect::<Vec<_>>(), "routes": {"running": [{"destination": "10.0.0.0/8"}]}});
+    let interface = |index: usize| {
+        json!({
+            "name": format!("eth{index:03}"), "type": "ethernet", "state": "up", "mtu": 1500,
+            "ethtool": {"feature": {"x".repeat(400): true}}, "accept-all-mac-addresses": false
+        })
+    };
+    let state = json!({
+        "interfaces": (0..100).map(interface).collect::<Vec<_>>(),
+        "routes": {"running": [{"destination": "10.0.0.0/8"}]}
+    });
     let with = |budget: usize| {
         normalise(
             state.clone(),
@@ -147,8 +176,12 @@ proptest! {
         budget in 0..3000_usize,
     ) {
         interfaces.dedup();
-        let list: Vec<Value> = interfaces.iter().map(|(name, kind, state)| json!({"name": name, "type": kind, "state": state, "ethtool": {"pause": {"rx": true}}})).collect();
-        let routes: Vec<Value> = routes.iter().map(|(interface, metric)| json!({"destination": "0.0.0.0/0", "next-hop-interface": interface, "metric": metric})).collect();
+        let list: Vec<Value> = interfaces.iter().map(|(name, kind, state)| json!({
+            "name": name, "type": kind, "state": state, "ethtool": {"pause": {"rx": true}}
+        })).collect();
+        let routes: Vec<Value> = routes.iter().map(|(interface, metric)| json!({
+            "destination": "0.0.0.0/0", "next-hop-interface": interface, "metric": metric
+        })).collect();
         let state = json!({"interfaces": list, "routes": {"running": routes, "config": routes}});
         let filter = Filter::default().budget(budget);
         let indexes = BTreeMap::from([("eth0".to_owned(), 2)]);

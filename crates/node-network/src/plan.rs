@@ -226,7 +226,9 @@ impl Plan {
                 wanted,
                 found,
             } = &change.difference;
-            json!({"path": path.to_string(), "from": found, "to": wanted, "by": owners(&change.owners)})
+            json!({
+                "path": path.to_string(), "from": found, "to": wanted, "by": owners(&change.owners)
+            })
         };
         json!({
             "node": self.node,
@@ -320,7 +322,10 @@ mod tests {
 
     #[test]
     fn a_plan_reads_line_by_line() {
-        let jumbo = json!({"match": {"interfaces": {"name": "eth*"}}, "desiredState": {"interfaces": [{"mtu": 9000}]}});
+        let jumbo = json!({
+            "match": {"interfaces": {"name": "eth*"}},
+            "desiredState": {"interfaces": [{"mtu": 9000}]}
+        });
         let plan_of = plan(&node(), &policies(&[("jumbo", jumbo.clone())]));
         assert_eq!(
             plan_of.text(),
@@ -328,7 +333,10 @@ mod tests {
         );
         let bridges = json!({"desiredState": {"interfaces": [
             {"name": "br0", "type": "linux-bridge", "state": "absent"},
-            {"name": "br1", "type": "linux-bridge", "state": "up", "bridge": {"port": [{"name": "eth1", "vlan": {}}]}},
+            {
+                "name": "br1", "type": "linux-bridge", "state": "up",
+                "bridge": {"port": [{"name": "eth1", "vlan": {}}]}
+            },
         ]}});
         let own = json!({"interfaces": [{"name": "eth0", "mtu": 1400}]});
         let plan_of = plan(
@@ -351,7 +359,13 @@ mod tests {
 
     #[test]
     fn what_stands_in_the_way_is_said() {
-        let wants = |mtu: u32| json!({"desiredState": {"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": mtu}]}});
+        let wants = |mtu: u32| {
+            json!({
+                "desiredState": {
+                    "interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": mtu}]
+                }
+            })
+        };
         let quarrel = plan(
             &node(),
             &policies(&[("a", wants(9000)), ("b", wants(1400))]),
@@ -373,7 +387,10 @@ mod tests {
             slip.contains("! a: spec.desiredState: interfaces[eth1].mut is not known to nmstate"),
             "{slip}"
         );
-        let elsewhere = json!({"nodeSelector": {"rack": "r2"}, "desiredState": {"interfaces": [{"name": "eth1", "mtu": 9000}]}});
+        let elsewhere = json!({
+            "nodeSelector": {"rack": "r2"},
+            "desiredState": {"interfaces": [{"name": "eth1", "mtu": 9000}]}
+        });
         let text = plan(&node(), &policies(&[("a", elsewhere.clone())])).text();
         assert!(
             text.starts_with("node-a\n  is not selected\n  note: policy a is not for this node"),
@@ -385,7 +402,11 @@ mod tests {
         );
         let nobody = policies(&[(
             "a",
-            json!({"desiredState": {"interfaces": [{"name": "eth7", "type": "ethernet", "state": "up"}]}}),
+            json!({
+                "desiredState": {
+                    "interfaces": [{"name": "eth7", "type": "ethernet", "state": "up"}]
+                }
+            }),
         )]);
         let text = plan(&node(), &nobody).text();
         assert!(

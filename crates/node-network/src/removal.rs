@@ -206,14 +206,22 @@ mod tests {
     fn current() -> Value {
         json!({
             "dns-resolver": {"config": {"server": ["192.0.2.53"], "search": []}},
-            "ovs-db": {"external_ids": {"system-id": "a", "ovn-bridge-mappings": "net:br"}, "other_config": {"hw-offload": "true"}},
+            "ovs-db": {
+                "external_ids": {"system-id": "a", "ovn-bridge-mappings": "net:br"},
+                "other_config": {"hw-offload": "true"}
+            },
             "interfaces": [
                 {"name": "eth1", "type": "ethernet", "state": "up", "mac-address": "02:00:00:00:00:01", "identifier": "name", "controller": "br0",
                  "ipv4": {"enabled": true, "address": [
-                    {"ip": "10.0.0.1", "prefix-length": 24}, {"ip": "10.0.0.2", "prefix-length": 24},
+                    {
+                        "ip": "10.0.0.1", "prefix-length": 24
+                    }, {"ip": "10.0.0.2", "prefix-length": 24},
                     {"ip": "10.0.0.3", "prefix-length": 24, "valid-life-time": "30sec"}]}},
                 {"name": "eth2", "type": "ethernet", "state": "down"},
-                {"name": "br0", "type": "linux-bridge", "state": "up", "mac-address": "02:00:00:00:00:0B"},
+                {
+                    "name": "br0", "type": "linux-bridge", "state": "up",
+                    "mac-address": "02:00:00:00:00:0B"
+                },
             ],
         })
     }
@@ -242,7 +250,11 @@ mod tests {
     #[test]
     fn each_removal_is_a_change_and_no_drift() {
         let first = json!([{"ip": "10.0.0.1", "prefix-length": 24}]);
-        let bridge = json!({"interfaces": [{"name": "br0", "type": "linux-bridge", "state": "up", "copy-mac-from": "eth1"}]});
+        let bridge = json!({
+            "interfaces": [
+                {"name": "br0", "type": "linux-bridge", "state": "up", "copy-mac-from": "eth1"}
+            ]
+        });
         for (desired, expected) in [
             (
                 eth1(json!({"ipv4": {"enabled": true, "address": first}})),
@@ -305,14 +317,19 @@ mod tests {
 
     #[test]
     fn what_an_apply_leaves_alone_is_no_change() {
-        let both = json!([{"ip": "10.0.0.1", "prefix-length": 24}, {"ip": "10.0.0.2", "prefix-length": 24}]);
+        let both = json!([
+            {"ip": "10.0.0.1", "prefix-length": 24}, {"ip": "10.0.0.2", "prefix-length": 24}
+        ]);
         for desired in [
             eth1(json!({"ipv4": {"enabled": true, "address": both}})),
             eth1(json!({"ipv4": {"enabled": true}})),
             eth1(json!({"controller": "br0", "identifier": "name", "profile-name": "eth1"})),
             json!({"interfaces": [{"name": "eth2", "type": "ethernet", "state": "absent"}]}),
             json!({"interfaces": [{"name": "eth2", "type": "ethernet", "state": "down"}]}),
-            json!({"dns-resolver": {"config": {"server": ["192.0.2.53"]}}, "ovs-db": {"other_config": {"hw-offload": "true"}}}),
+            json!({
+                "dns-resolver": {"config": {"server": ["192.0.2.53"]}},
+                "ovs-db": {"other_config": {"hw-offload": "true"}}
+            }),
             json!({}),
         ] {
             assert_eq!(said(desired.clone()), Vec::<String>::new(), "{desired}");

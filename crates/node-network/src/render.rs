@@ -70,7 +70,12 @@ mod tests {
     use serde_json::json;
 
     fn rendered(spec: Value) -> Result<Rendered, RenderError> {
-        let current = json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up"}, {"name": "eth2", "type": "ethernet", "state": "up"}]});
+        let current = json!({
+            "interfaces": [
+                {"name": "eth1", "type": "ethernet", "state": "up"},
+                {"name": "eth2", "type": "ethernet", "state": "up"}
+            ]
+        });
         render(&serde_json::from_value(spec).unwrap(), &current)
     }
 
@@ -80,8 +85,17 @@ mod tests {
             "match": {"interfaces": {"name": "eth2"}},
             "capture": {"first": "interfaces.name==eth1"},
             "desiredState": {"interfaces": [
-                {"ipv6": {"enabled": true, "autoConf": true}, "802.1x": {"identity": "node", "eap-methods": ["md5"], "password": {"secretRef": {"name": "wire", "key": "password"}}}},
-                {"name": "br1", "type": "linux-bridge", "state": "up", "bridge": {"port": [{"name": "{{ capture.first.interfaces.0.name }}"}]}},
+                {
+                    "ipv6": {"enabled": true, "autoConf": true},
+                    "802.1x": {
+                        "identity": "node", "eap-methods": ["md5"],
+                        "password": {"secretRef": {"name": "wire", "key": "password"}}
+                    }
+                },
+                {
+                    "name": "br1", "type": "linux-bridge", "state": "up",
+                    "bridge": {"port": [{"name": "{{ capture.first.interfaces.0.name }}"}]}
+                },
             ]},
         });
         let Rendered { desired, captures } = rendered(policy).unwrap();
@@ -112,7 +126,9 @@ mod tests {
                 "spec.match.interfaces",
             ),
             (
-                json!({"desiredState": {"interfaces": [{"name": "x", "vlanID": 1, "vlan": {"id": 2}}]}}),
+                json!({
+                    "desiredState": {"interfaces": [{"name": "x", "vlanID": 1, "vlan": {"id": 2}}]}
+                }),
                 "two spellings",
             ),
             (
@@ -124,7 +140,9 @@ mod tests {
                 "spec.desiredState: interfaces[eth1].mut is not known to nmstate",
             ),
             (
-                json!({"desiredState": {"interfaces": [{"name": "eth1", "mtu": {"secretRef": {}}}]}}),
+                json!({
+                    "desiredState": {"interfaces": [{"name": "eth1", "mtu": {"secretRef": {}}}]}
+                }),
                 "a reference to a secret is written",
             ),
         ] {

@@ -80,7 +80,11 @@ fn undo(before: &Value, applied: &Value) -> Value {
         };
         undone.insert(
             "dns-resolver".to_owned(),
-            json!({"config": {"server": list("server"), "search": list("search"), "options": list("options")}}),
+            json!({
+                "config": {
+                    "server": list("server"), "search": list("search"), "options": list("options")
+                }
+            }),
         );
     }
     if let Some(hostname) = applied["hostname"].as_object() {
@@ -279,12 +283,33 @@ mod tests {
     fn before() -> Value {
         json!({
             "dns-resolver": {"config": {"server": ["10.0.0.53"]}},
-            "routes": {"config": [{"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "10.0.0.1", "table-id": 254}]},
+            "routes": {
+                "config": [
+                    {
+                        "destination": "0.0.0.0/0", "next-hop-interface": "eth0",
+                        "next-hop-address": "10.0.0.1", "table-id": 254
+                    }
+                ]
+            },
             "interfaces": [
                 {"name": "eth0", "type": "ethernet", "state": "up", "mtu": 1500, "min-mtu": 68,
-                 "ipv4": {"enabled": true, "dhcp": true, "address": [{"ip": "10.0.0.5", "prefix-length": 24, "valid-life-time": "3000sec"}]}},
-                {"name": "eth1", "type": "ethernet", "state": "down", "mtu": 1500, "lldp": {"enabled": false}},
-                {"name": "br0", "type": "linux-bridge", "state": "up", "bridge": {"options": {"stp": {"enabled": true, "forward-delay": 15}}, "port": [{"name": "eth3"}]}},
+                 "ipv4": {
+                     "enabled": true, "dhcp": true,
+                     "address": [
+                         {"ip": "10.0.0.5", "prefix-length": 24, "valid-life-time": "3000sec"}
+                     ]
+                 }},
+                {
+                    "name": "eth1", "type": "ethernet", "state": "down", "mtu": 1500,
+                    "lldp": {"enabled": false}
+                },
+                {
+                    "name": "br0", "type": "linux-bridge", "state": "up",
+                    "bridge": {
+                        "options": {"stp": {"enabled": true, "forward-delay": 15}},
+                        "port": [{"name": "eth3"}]
+                    }
+                },
                 {"name": "eth9", "type": "ethernet", "state": "ignore"},
             ],
         })
@@ -292,7 +317,11 @@ mod tests {
 
     #[test]
     fn a_host_that_says_nothing_of_lldp_has_it_off_again() {
-        let interface = |lldp: bool| json!({"name": "eth9", "type": "ethernet", "state": "up", "lldp": {"enabled": lldp}});
+        let interface = |lldp: bool| {
+            json!({
+                "name": "eth9", "type": "ethernet", "state": "up", "lldp": {"enabled": lldp}
+            })
+        };
         let before = json!({"interfaces": [{"name": "eth9", "type": "ethernet", "state": "up"}]});
         let undone = revert(
             &before,
@@ -304,7 +333,11 @@ mod tests {
 
     #[test]
     fn a_port_goes_back_to_its_controller_and_a_free_card_to_none() {
-        let card = |controller: &str| json!({"name": "eth1", "type": "ethernet", "state": "up", "controller": controller});
+        let card = |controller: &str| {
+            json!({
+                "name": "eth1", "type": "ethernet", "state": "up", "controller": controller
+            })
+        };
         let undone = |was: Value, applied: Value| {
             revert(
                 &json!({"interfaces": [was]}),
@@ -334,12 +367,26 @@ mod tests {
     fn what_was_not_there_goes_and_what_was_gets_its_value_back() {
         let applied = json!({
             "dns-resolver": {"config": {"server": ["10.0.0.54"], "search": ["example.org"]}},
-            "routes": {"config": [{"state": "absent", "next-hop-interface": "eth0"}, {"destination": "10.9.0.0/16", "next-hop-interface": "br1"}]},
+            "routes": {
+                "config": [
+                    {"state": "absent", "next-hop-interface": "eth0"},
+                    {"destination": "10.9.0.0/16", "next-hop-interface": "br1"}
+                ]
+            },
             "interfaces": [
-                {"name": "eth0", "type": "ethernet", "state": "up", "mtu": 9000, "ipv4": {"enabled": false}},
+                {
+                    "name": "eth0", "type": "ethernet", "state": "up", "mtu": 9000,
+                    "ipv4": {"enabled": false}
+                },
                 {"name": "eth1", "type": "ethernet", "state": "up", "ipv6": {"enabled": true}},
-                {"name": "br1", "type": "linux-bridge", "state": "up", "bridge": {"port": [{"name": "eth1"}]}},
-                {"name": "br0", "type": "linux-bridge", "state": "up", "bridge": {"options": {"stp": {"enabled": false}}}},
+                {
+                    "name": "br1", "type": "linux-bridge", "state": "up",
+                    "bridge": {"port": [{"name": "eth1"}]}
+                },
+                {
+                    "name": "br0", "type": "linux-bridge", "state": "up",
+                    "bridge": {"options": {"stp": {"enabled": false}}}
+                },
                 {"name": "eth9", "type": "ethernet", "state": "up"},
                 {"name": "gone", "type": "dummy", "state": "absent"},
             ],
@@ -348,14 +395,23 @@ mod tests {
         let expected = json!({
             "dns-resolver": {"config": {"server": ["10.0.0.53"], "search": [], "options": []}},
             "routes": {"config": [
-                {"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "10.0.0.1", "table-id": 254},
+                {
+                    "destination": "0.0.0.0/0", "next-hop-interface": "eth0",
+                    "next-hop-address": "10.0.0.1", "table-id": 254
+                },
                 {"destination": "10.9.0.0/16", "next-hop-interface": "br1", "state": "absent"},
             ]},
             "interfaces": [
-                {"name": "eth0", "type": "ethernet", "state": "up", "mtu": 1500, "ipv4": {"enabled": true, "dhcp": true}},
+                {
+                    "name": "eth0", "type": "ethernet", "state": "up", "mtu": 1500,
+                    "ipv4": {"enabled": true, "dhcp": true}
+                },
                 {"name": "eth1", "type": "ethernet", "state": "absent"},
                 {"name": "br1", "type": "linux-bridge", "state": "absent"},
-                {"name": "br0", "type": "linux-bridge", "state": "up", "bridge": {"options": {"stp": {"enabled": true}}}},
+                {
+                    "name": "br0", "type": "linux-bridge", "state": "up",
+                    "bridge": {"options": {"stp": {"enabled": true}}}
+                },
                 {"name": "eth9", "type": "ethernet", "state": "absent"},
             ],
         });
@@ -383,10 +439,26 @@ mod tests {
 
     #[test]
     fn what_others_want_is_kept() {
-        let applied = json!({"interfaces": [{"name": "eth0", "type": "ethernet", "state": "up", "mtu": 9000}, {"name": "br1", "type": "linux-bridge", "state": "up"}]});
-        let keep = json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "state": "up", "mtu": 1400}, {"name": "eth5", "type": "ethernet", "state": "up"}], "hostname": {"config": "x"}});
+        let applied = json!({
+            "interfaces": [
+                {"name": "eth0", "type": "ethernet", "state": "up", "mtu": 9000},
+                {"name": "br1", "type": "linux-bridge", "state": "up"}
+            ]
+        });
+        let keep = json!({
+            "interfaces": [
+                {"name": "br1", "type": "linux-bridge", "state": "up", "mtu": 1400},
+                {"name": "eth5", "type": "ethernet", "state": "up"}
+            ],
+            "hostname": {"config": "x"}
+        });
         let undone = revert(&before(), &applied, &keep);
-        let expected = json!({"interfaces": [{"name": "eth0", "type": "ethernet", "state": "up", "mtu": 1500}, {"name": "br1", "type": "linux-bridge", "state": "up", "mtu": 1400}]});
+        let expected = json!({
+            "interfaces": [
+                {"name": "eth0", "type": "ethernet", "state": "up", "mtu": 1500},
+                {"name": "br1", "type": "linux-bridge", "state": "up", "mtu": 1400}
+            ]
+        });
         assert!(crate::canonical::same(&undone, &expected), "{undone:#}");
     }
 }

@@ -157,7 +157,10 @@ mod tests {
 
     #[test]
     fn a_route_is_identified_by_where_it_leads() {
-        let route = json!({"destination": "10.1.2.3/16", "next-hop-address": "10.0.0.1", "next-hop-interface": "eth1", "metric": 150, "table-id": 254});
+        let route = json!({
+            "destination": "10.1.2.3/16", "next-hop-address": "10.0.0.1",
+            "next-hop-interface": "eth1", "metric": 150, "table-id": 254
+        });
         assert_eq!(key(&route), "10.1.0.0/16 via 10.0.0.1 dev eth1");
         assert_eq!(
             key(&json!({"state": "absent", "next-hop-interface": "eth0"})),
@@ -173,7 +176,10 @@ mod tests {
 
     #[test]
     fn what_a_route_leaves_out_may_be_anything() {
-        let found = json!({"destination": "10.1.0.0/16", "next-hop-address": "10.0.0.1", "next-hop-interface": "eth1", "metric": 150, "table-id": 254});
+        let found = json!({
+            "destination": "10.1.0.0/16", "next-hop-address": "10.0.0.1",
+            "next-hop-interface": "eth1", "metric": 150, "table-id": 254
+        });
         assert!(matches(
             &json!({"destination": "10.1.0.0/16", "next-hop-interface": "eth1"}),
             &found
@@ -205,7 +211,9 @@ mod tests {
     fn a_rule_is_found_in_any_spelling() {
         let found = json!({"priority": 30000, "ip-from": "192.0.2.2/32", "route-table": 254});
         assert!(rule_matches(
-            &json!({"ip-from": "192.0.2.2", "route-table": 0, "priority": "30000", "family": "ipv4"}),
+            &json!({
+                "ip-from": "192.0.2.2", "route-table": 0, "priority": "30000", "family": "ipv4"
+            }),
             &found
         ));
         assert!(!rule_matches(&json!({"ip-from": "192.0.2.3"}), &found));

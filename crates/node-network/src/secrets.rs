@@ -306,7 +306,12 @@ mod tests {
     }
 
     fn state() -> Value {
-        json!({"interfaces": [{"name": "eth1", "802.1x": {"identity": "node", "password": {"secretRef": {"name": "wire", "key": "password"}}}},
+        json!({"interfaces": [{
+            "name": "eth1",
+            "802.1x": {
+                "identity": "node", "password": {"secretRef": {"name": "wire", "key": "password"}}
+            }
+        },
             {"name": "m0", "macsec": {"mka-cak": {"secretRef": {"name": "wire", "key": "cak"}}}}]})
     }
 
@@ -335,8 +340,13 @@ mod tests {
     #[test]
     fn what_a_host_has_in_the_place_of_a_reference_is_hidden() {
         let wanted = json!({"interfaces": [
-            {"name": "eth1", "description": {"secretRef": {"name": "s", "key": "a"}}, "mtu": 1400},
-            {"name": "br1", "bridge": {"port": [{"name": "eth2"}, {"name": {"secretRef": {"name": "s", "key": "b"}}}]}}]});
+        {"name": "eth1", "description": {"secretRef": {"name": "s", "key": "a"}}, "mtu": 1400},
+        {
+            "name": "br1",
+            "bridge": {
+                "port": [{"name": "eth2"}, {"name": {"secretRef": {"name": "s", "key": "b"}}}]
+            }
+        }]});
         let places = places(&wanted);
         assert_eq!(
             places
@@ -346,14 +356,29 @@ mod tests {
             ["interfaces/br1/bridge/port", "interfaces/eth1/description"]
         );
         let mut shown = json!({"interfaces": [
-            {"name": "eth1", "description": "hunter2", "mtu": 1400}, {"name": "eth2", "description": "plain"},
-            {"name": "br1", "bridge": {"options": {"stp": {"enabled": false}}, "port": [{"name": "hunter3", "vlan": {}}]}}]});
+        {
+            "name": "eth1", "description": "hunter2", "mtu": 1400
+        }, {"name": "eth2", "description": "plain"},
+        {
+            "name": "br1",
+            "bridge": {
+                "options": {"stp": {"enabled": false}},
+                "port": [{"name": "hunter3", "vlan": {}}]
+            }
+        }]});
         hide(&mut shown, &places);
         assert_eq!(
             shown,
             json!({"interfaces": [
-            {"name": "eth1", "description": HIDDEN, "mtu": 1400}, {"name": "eth2", "description": "plain"},
-            {"name": "br1", "bridge": {"options": {"stp": {"enabled": false}}, "port": [{"name": HIDDEN, "vlan": {}}]}}]})
+            {
+                "name": "eth1", "description": HIDDEN, "mtu": 1400
+            }, {"name": "eth2", "description": "plain"},
+            {
+                "name": "br1",
+                "bridge": {
+                    "options": {"stp": {"enabled": false}}, "port": [{"name": HIDDEN, "vlan": {}}]
+                }
+            }]})
         );
     }
 
@@ -393,7 +418,9 @@ mod tests {
                 // The names of keys, k0 to k3, are no secret.
                 let clean = clean.replace(['k', '<', '>', '/'], "");
                 prop_assert!(!clean.contains(secret.as_str()), "{}", clean);
-                let state = redactor.state(&json!({"a": [secret], "b": {"c": format!("x{secret}y")}})).to_string();
+                let state = redactor.state(&json!({
+                    "a": [secret], "b": {"c": format!("x{secret}y")}
+                })).to_string();
                 prop_assert!(!state.contains(&Value::String(secret.clone()).to_string()), "{}", state);
             }
         }

@@ -85,7 +85,10 @@ mod tests {
     }
 
     fn labels() -> BTreeMap<String, String> {
-        serde_json::from_value(json!({"kubernetes.io/os": "linux", "rack": "r1", "node-role.kubernetes.io/worker": ""})).unwrap()
+        serde_json::from_value(json!({
+            "kubernetes.io/os": "linux", "rack": "r1", "node-role.kubernetes.io/worker": ""
+        }))
+        .unwrap()
     }
 
     #[test]
@@ -111,27 +114,54 @@ mod tests {
                 true,
             ),
             (
-                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["r1", "r2"]}]}}),
+                json!({
+                    "nodeLabelSelector": {
+                        "matchExpressions": [
+                            {"key": "rack", "operator": "In", "values": ["r1", "r2"]}
+                        ]
+                    }
+                }),
                 true,
             ),
             (
-                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "rack", "operator": "NotIn", "values": ["r1"]}]}}),
+                json!({
+                    "nodeLabelSelector": {
+                        "matchExpressions": [{"key": "rack", "operator": "NotIn", "values": ["r1"]}]
+                    }
+                }),
                 false,
             ),
             (
-                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["a"]}]}}),
+                json!({
+                    "nodeLabelSelector": {
+                        "matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["a"]}]
+                    }
+                }),
                 true,
             ),
             (
-                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "node-role.kubernetes.io/worker", "operator": "Exists"}]}}),
+                json!({
+                    "nodeLabelSelector": {
+                        "matchExpressions": [
+                            {"key": "node-role.kubernetes.io/worker", "operator": "Exists"}
+                        ]
+                    }
+                }),
                 true,
             ),
             (
-                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "rack", "operator": "DoesNotExist"}]}}),
+                json!({
+                    "nodeLabelSelector": {
+                        "matchExpressions": [{"key": "rack", "operator": "DoesNotExist"}]
+                    }
+                }),
                 false,
             ),
             (
-                json!({"nodeSelector": {"rack": "r1"}, "nodeLabelSelector": {"matchLabels": {"rack": "r2"}}}),
+                json!({
+                    "nodeSelector": {"rack": "r1"},
+                    "nodeLabelSelector": {"matchLabels": {"rack": "r2"}}
+                }),
                 false,
             ),
         ] {
@@ -154,13 +184,20 @@ mod tests {
             reason(json!({"nodeSelector": {"zone": "a"}})),
             "spec.nodeSelector wants the label zone=a, and the node has no such label"
         );
-        let expressions = json!([{"key": "rack", "operator": "Exists"}, {"key": "rack", "operator": "In", "values": ["r2", "r3"]}]);
+        let expressions = json!([
+            {"key": "rack", "operator": "Exists"},
+            {"key": "rack", "operator": "In", "values": ["r2", "r3"]}
+        ]);
         let reason_of = reason(json!({"nodeLabelSelector": {"matchExpressions": expressions}}));
         assert_eq!(
             reason_of,
             "spec.nodeLabelSelector wants rack in (r2,r3), which does not hold for the node's labels"
         );
-        let unknown = json!({"nodeLabelSelector": {"matchExpressions": [{"key": "rack", "operator": "Near", "values": ["r1"]}]}});
+        let unknown = json!({
+            "nodeLabelSelector": {
+                "matchExpressions": [{"key": "rack", "operator": "Near", "values": ["r1"]}]
+            }
+        });
         assert!(matches!(
             select(&spec(unknown), &labels()),
             Err(Unselected::Invalid(_))

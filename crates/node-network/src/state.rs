@@ -119,15 +119,22 @@ mod tests {
             "{}",
             refusal(eth(json!({"state": "upp"})))
         );
-        let bridge = json!({"interfaces": [{"name": "br0", "type": "linux-bridge", "bridge": {"port": [{"name": "eth1", "vlan": {"mod": "trunk"}}]}}]});
+        let bridge = json!({
+            "interfaces": [
+                {
+                    "name": "br0", "type": "linux-bridge",
+                    "bridge": {"port": [{"name": "eth1", "vlan": {"mod": "trunk"}}]}
+                }
+            ]
+        });
         assert_eq!(
             refusal(bridge),
             "interfaces[br0].bridge.port[eth1].vlan.mod is not known to nmstate; did you mean `mode`?"
         );
         assert_eq!(
-            refusal(
-                json!({"routes": {"config": [{"destination": "0.0.0.0/0", "next-hop-iface": "eth1"}]}})
-            ),
+            refusal(json!({
+                "routes": {"config": [{"destination": "0.0.0.0/0", "next-hop-iface": "eth1"}]}
+            })),
             "routes.config[0].next-hop-iface is not known to nmstate; did you mean `next-hop-interface`?"
         );
         assert!(
@@ -151,14 +158,20 @@ mod tests {
     fn what_can_never_work_is_refused_without_the_host() {
         let address = |prefix: u8| {
             json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up",
-                "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.1", "prefix-length": prefix}]}}]})
+            "ipv4": {
+                "enabled": true, "address": [{"ip": "10.0.0.1", "prefix-length": prefix}]
+            }}]})
         };
         assert!(check(&address(24)).is_ok());
         assert_eq!(
             refusal(address(33)),
             "interfaces[eth1].ipv4.address[0].prefix-length: must be 0 to 32 for IPv4, not 33"
         );
-        let autoconf = |ipv6: Value| json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "ipv6": ipv6}]});
+        let autoconf = |ipv6: Value| {
+            json!({
+                "interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "ipv6": ipv6}]
+            })
+        };
         assert!(
             check(&autoconf(
                 json!({"enabled": true, "autoconf": true, "dhcp": true})
@@ -177,16 +190,27 @@ mod tests {
         );
         let refused = |interface: Value| refusal(json!({ "interfaces": [interface] }));
         assert_eq!(
-            refused(
-                json!({"name": "v1", "type": "vlan", "state": "up", "vlan": {"base-iface": "eth1", "id": 5000}})
-            ),
+            refused(json!({
+                "name": "v1", "type": "vlan", "state": "up",
+                "vlan": {"base-iface": "eth1", "id": 5000}
+            })),
             "interfaces[v1].vlan.id: must be 0 to 4094, not 5000"
         );
         assert_eq!(
             refused(json!({"name": "abcdefghijklmnopqrstuv", "type": "dummy", "state": "up"})),
             "interfaces[abcdefghijklmnopqrstuv].name: \"abcdefghijklmnopqrstuv\" has 22 characters, and Linux takes at most 15"
         );
-        assert!(check(&json!({"interfaces": [{"name": "a long name of a profile", "identifier": "mac-address", "mac-address": "02:00:00:00:00:01"}]})).is_ok());
+        assert!(
+            check(&json!({
+                "interfaces": [
+                    {
+                        "name": "a long name of a profile", "identifier": "mac-address",
+                        "mac-address": "02:00:00:00:00:01"
+                    }
+                ]
+            }))
+            .is_ok()
+        );
         for name in ["enp3s0f0np0-of-the-left-card", "sriov:eth1:0"] {
             assert!(
                 check(&json!({"interfaces": [{"name": name, "type": "ethernet", "state": "up"}]}))
@@ -195,9 +219,11 @@ mod tests {
             );
         }
         let to = |destination: &str| {
-            refusal(
-                json!({"routes": {"config": [{"destination": destination, "next-hop-interface": "eth1"}]}}),
-            )
+            refusal(json!({
+                "routes": {
+                    "config": [{"destination": destination, "next-hop-interface": "eth1"}]
+                }
+            }))
         };
         assert_eq!(
             to("1.2.3.4/33"),
@@ -205,16 +231,30 @@ mod tests {
         );
         assert!(to("nowhere").contains("is no network"));
         // The next hop may be on the host.
-        let route = json!({"routes": {"config": [{"destination": "10.0.0.0/8", "next-hop-interface": "eth9", "next-hop-address": "10.0.0.1"}]}});
+        let route = json!({
+            "routes": {
+                "config": [
+                    {
+                        "destination": "10.0.0.0/8", "next-hop-interface": "eth9",
+                        "next-hop-address": "10.0.0.1"
+                    }
+                ]
+            }
+        });
         assert!(check(&route).is_ok(), "{:?}", check(&route));
         assert!(check(&json!({"dns-resolver": {"config": {"server": ["192.0.2.53"]}}})).is_ok());
-        let nowhere = json!({"routes": {"config": [{"destination": "10.0.0.0/8", "next-hop-address": "10.0.0.1"}]}});
+        let nowhere = json!({
+            "routes": {"config": [{"destination": "10.0.0.0/8", "next-hop-address": "10.0.0.1"}]}
+        });
         assert!(refusal(nowhere).starts_with("routes.config[0]: next-hop-interface is missing"));
     }
 
     #[test]
     fn what_was_added_for_people_is_taken_away() {
-        let reported = json!({"capabilities": ["ovs"], "interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "ifIndex": 2}]});
+        let reported = json!({
+            "capabilities": ["ovs"],
+            "interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "ifIndex": 2}]
+        });
         assert!(check(&reported).is_err());
         assert!(check(&without_additions(&reported)).is_ok());
     }

@@ -413,8 +413,16 @@ mod tests {
                 json!({"vlan": {"id": 50, "base-iface": "eth0"}}),
             ),
             (
-                json!({"linkaggregation": {"mode": "active-backup", "slaves": ["eth1"], "options": {"miimon": "100"}}}),
-                json!({"link-aggregation": {"mode": "active-backup", "port": ["eth1"], "options": {"miimon": "100"}}}),
+                json!({
+                    "linkaggregation": {
+                        "mode": "active-backup", "slaves": ["eth1"], "options": {"miimon": "100"}
+                    }
+                }),
+                json!({
+                    "link-aggregation": {
+                        "mode": "active-backup", "port": ["eth1"], "options": {"miimon": "100"}
+                    }
+                }),
             ),
             (
                 json!({"flowControl": true}),
@@ -433,7 +441,11 @@ mod tests {
                 json!({"ethernet": {"duplex": "full", "speed": 1000, "auto-negotiation": false}}),
             ),
             (
-                json!({"ipv6": {"enabled": true, "autoConf": true, "neighbors": [], "forwarding": false}}),
+                json!({
+                    "ipv6": {
+                        "enabled": true, "autoConf": true, "neighbors": [], "forwarding": false
+                    }
+                }),
                 json!({"ipv6": {"enabled": true, "autoconf": true}}),
             ),
             (
@@ -441,11 +453,31 @@ mod tests {
                 json!({"ipv4": {"address": [{"ip": "10.0.0.1", "prefix-length": 24}]}}),
             ),
             (
-                json!({"bridge": {"port": [{"name": "eth1", "type": "linux", "vlanMode": "access", "accessTag": "102", "stp-path-cost": 100}]}}),
-                json!({"bridge": {"port": [{"name": "eth1", "vlan": {"mode": "access", "tag": 102}, "stp-path-cost": 100}]}}),
+                json!({
+                    "bridge": {
+                        "port": [
+                            {
+                                "name": "eth1", "type": "linux", "vlanMode": "access",
+                                "accessTag": "102", "stp-path-cost": 100
+                            }
+                        ]
+                    }
+                }),
+                json!({
+                    "bridge": {
+                        "port": [
+                            {
+                                "name": "eth1", "vlan": {"mode": "access", "tag": 102},
+                                "stp-path-cost": 100
+                            }
+                        ]
+                    }
+                }),
             ),
             (
-                json!({"ifIndex": 2, "adminStatus": "up", "statistics": {"inOctets": 1}, "mtu": 1500}),
+                json!({
+                    "ifIndex": 2, "adminStatus": "up", "statistics": {"inOctets": 1}, "mtu": 1500
+                }),
                 json!({"mtu": 1500}),
             ),
         ] {
@@ -465,17 +497,28 @@ mod tests {
 
     #[test]
     fn null_is_nothing_but_in_open_vswitch() {
-        let early = json!({"interfaces": null, "dns-resolver": {"config": {"server": null, "search": []}}, "ovs-db": {"external_ids": {"x": null}}});
-        let today = json!({"dns-resolver": {"config": {"search": []}}, "ovs-db": {"external_ids": {"x": null}}});
+        let early = json!({
+            "interfaces": null, "dns-resolver": {"config": {"server": null, "search": []}},
+            "ovs-db": {"external_ids": {"x": null}}
+        });
+        let today = json!({
+            "dns-resolver": {"config": {"search": []}}, "ovs-db": {"external_ids": {"x": null}}
+        });
         assert_eq!(translate(&early).unwrap(), today);
     }
 
     #[test]
     fn two_spellings_must_not_contradict_each_other() {
-        assert!(one(json!({"name": "x", "macAddress": "02:00:00:00:00:0a", "mac-address": "02:00:00:00:00:0A"})).is_ok());
-        let errors = one(
-            json!({"name": "x", "macAddress": "02:00:00:00:00:01", "mac-address": "02:00:00:00:00:02", "vlanID": 1, "vlan": {"id": 2}}),
-        )
+        assert!(
+            one(json!({
+                "name": "x", "macAddress": "02:00:00:00:00:0a", "mac-address": "02:00:00:00:00:0A"
+            }))
+            .is_ok()
+        );
+        let errors = one(json!({
+            "name": "x", "macAddress": "02:00:00:00:00:01", "mac-address": "02:00:00:00:00:02",
+            "vlanID": 1, "vlan": {"id": 2}
+        }))
         .unwrap_err();
         let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
@@ -489,8 +532,11 @@ mod tests {
 
     #[test]
     fn what_nobody_can_do_is_refused_with_the_way_out() {
-        let errors =
-            one(json!({"name": "x", "ipv6": {"dupAddressDetectTransmit": 3}, "ipv4": {"neighbors": [{"ip": "10.0.0.1"}]}})).unwrap_err();
+        let errors = one(json!({
+            "name": "x", "ipv6": {"dupAddressDetectTransmit": 3},
+            "ipv4": {"neighbors": [{"ip": "10.0.0.1"}]}
+        }))
+        .unwrap_err();
         assert_eq!(errors.len(), 2);
         assert!(errors.iter().any(|error| error.to_string().starts_with(
             "interfaces[x].ipv6.dupAddressDetectTransmit is not supported by nmstate"

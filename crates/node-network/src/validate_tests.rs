@@ -83,7 +83,10 @@ fn names_fit_into_labels() {
 /// What no regular expression can say.
 #[test]
 fn a_range_that_runs_backwards_is_refused() {
-    let spec = json!({"match": {"interfaces": {"name": "eth[4-1]"}}, "desiredState": {"interfaces": [{"mtu": 9000}]}});
+    let spec = json!({
+        "match": {"interfaces": {"name": "eth[4-1]"}},
+        "desiredState": {"interfaces": [{"mtu": 9000}]}
+    });
     assert_eq!(
         problems("", &spec).unwrap()[0].field,
         "spec.match.interfaces.name"

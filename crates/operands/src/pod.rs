@@ -114,9 +114,24 @@ mod tests {
 
     fn pod() -> PodSpec {
         serde_json::from_value(json!({
-            "initContainers": [{"name": "before", "image": "old", "volumeMounts": [{"name": "bin", "mountPath": "/a"}]}],
-            "containers": [{"name": "main", "image": "old", "volumeMounts": [{"name": "bin", "mountPath": "/b"}, {"name": "tmp", "mountPath": "/c"}]}],
-            "volumes": [{"name": "bin", "hostPath": {"path": "/opt/cni/bin/"}}, {"name": "tmp", "emptyDir": {}}],
+            "initContainers": [
+                {
+                    "name": "before", "image": "old",
+                    "volumeMounts": [{"name": "bin", "mountPath": "/a"}]
+                }
+            ],
+            "containers": [
+                {
+                    "name": "main", "image": "old",
+                    "volumeMounts": [
+                        {"name": "bin", "mountPath": "/b"}, {"name": "tmp", "mountPath": "/c"}
+                    ]
+                }
+            ],
+            "volumes": [
+                {"name": "bin", "hostPath": {"path": "/opt/cni/bin/"}},
+                {"name": "tmp", "emptyDir": {}}
+            ],
         }))
         .unwrap()
     }

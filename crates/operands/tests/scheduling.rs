@@ -61,7 +61,11 @@ fn what_the_api_accepts_and_refuses_is_accepted_and_refused_here() {
 
 #[test]
 fn a_problem_has_the_value_the_rule_and_the_way_out() {
-    let spec = serde_json::json!({"tolerations": [{"key": "a", "operator": "Exits"}, {"key": "a", "operator": "Exists", "value": "b"}]});
+    let spec = serde_json::json!({
+        "tolerations": [
+            {"key": "a", "operator": "Exits"}, {"key": "a", "operator": "Exists", "value": "b"}
+        ]
+    });
     assert_eq!(
         found(&spec),
         [

@@ -30,16 +30,27 @@ mod tests {
 
     /// A workload by which each domain knows its original, in a namespace that is not Weft's.
     fn original(kind: Kind, name: &str, replicas: i64) -> Value {
-        let container = json!({"name": "manager", "image": "i", "env": [{"name": weft_placement::domain::IMAGE_VARIABLE, "value": "i"}]});
+        let container = json!({
+            "name": "manager", "image": "i",
+            "env": [{"name": weft_placement::domain::IMAGE_VARIABLE, "value": "i"}]
+        });
         let status = match kind {
             kinds::DAEMON_SET => {
-                json!({"observedGeneration": 1, "desiredNumberScheduled": replicas, "currentNumberScheduled": replicas})
+                json!({
+                    "observedGeneration": 1, "desiredNumberScheduled": replicas,
+                    "currentNumberScheduled": replicas
+                })
             }
             _ => json!({"observedGeneration": 1, "replicas": replicas}),
         };
         json!({"apiVersion": kind.api_version(), "kind": kind.kind,
-            "metadata": {"namespace": "openshift-network-operator", "name": name, "generation": 1, "resourceVersion": "1", "labels": {"app": "kubernetes-nmstate"}},
-            "spec": {"replicas": replicas, "template": {"spec": {"containers": [container]}}}, "status": status})
+            "metadata": {
+                "namespace": "openshift-network-operator", "name": name, "generation": 1,
+                "resourceVersion": "1", "labels": {"app": "kubernetes-nmstate"}
+            },
+            "spec": {
+                "replicas": replicas, "template": {"spec": {"containers": [container]}}
+            }, "status": status})
     }
 
     #[test]

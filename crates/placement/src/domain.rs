@@ -386,7 +386,10 @@ mod tests {
         let deployment = |name: &str, variable: &str| {
             let container =
                 serde_json::json!({"name": "manager", "env": [{"name": variable, "value": "x"}]});
-            serde_json::json!({"kind": "Deployment", "metadata": {"name": name}, "spec": {"template": {"spec": {"containers": [container]}}}})
+            serde_json::json!({
+                "kind": "Deployment", "metadata": {"name": name},
+                "spec": {"template": {"spec": {"containers": [container]}}}
+            })
         };
         assert!(
             domain.is_original_operator(&deployment("placement-operator-controller-manager", "X"))
@@ -400,8 +403,13 @@ mod tests {
             "before they were merged"
         );
         let webhooks = |group: &str| {
-            serde_json::json!({"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "nova-operator-validating-webhook-configuration"},
-                "webhooks": [{"rules": [{"apiGroups": ["nova.openstack.org"]}]}, {"rules": [{"apiGroups": [group]}]}]})
+            serde_json::json!({"kind": "ValidatingWebhookConfiguration", "metadata": {
+                "name": "nova-operator-validating-webhook-configuration"
+            },
+                "webhooks": [
+                    {"rules": [{"apiGroups": ["nova.openstack.org"]}]},
+                    {"rules": [{"apiGroups": [group]}]}
+                ]})
         };
         assert!(domain.is_original_operator(&webhooks("placement.openstack.org")));
         assert!(
@@ -418,7 +426,9 @@ mod tests {
         let domain = Placement::new(Settings::default());
         let installed = |namespace: &str, name: &str, by: &str| {
             serde_json::json!({"kind": "Deployment", "metadata": {"namespace": namespace, "name": format!("{name}-operator-controller-manager"),
-                "ownerReferences": [{"apiVersion": "operator.openstack.org/v1beta1", "kind": by}]}, "spec": {"replicas": 0}})
+                "ownerReferences": [
+                    {"apiVersion": "operator.openstack.org/v1beta1", "kind": by}
+                ]}, "spec": {"replicas": 0}})
         };
         let (nova, placement) = (
             installed("a", "nova", "OpenStack"),

@@ -114,15 +114,17 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(
-            fields(
-                json!({"databaseInstance": "openstack", "secret": "osp", "auth": {"strategy": "keystone"}})
-            ),
+            fields(json!({
+                "databaseInstance": "openstack", "secret": "osp",
+                "auth": {"strategy": "keystone"}
+            })),
             [""; 0]
         );
         assert_eq!(
-            fields(
-                json!({"database": {}, "keystone": {"registration": "Direct"}, "auth": {"strategy": "noauth2"}})
-            ),
+            fields(json!({
+                "database": {}, "keystone": {"registration": "Direct"},
+                "auth": {"strategy": "noauth2"}
+            })),
             [
                 "spec.database",
                 "spec.keystone",

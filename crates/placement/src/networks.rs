@@ -93,7 +93,9 @@ pub fn distinct(networks: &[String]) -> Result<(), State> {
 /// What Multus reads: a list, empty if there are no networks.
 pub fn wanted(namespace: &str, networks: &[Network]) -> String {
     let networks = networks.iter().map(|network| {
-        let mut element = json!({"name": network.name, "namespace": namespace, "interface": interface(&network.name)});
+        let mut element = json!({
+            "name": network.name, "namespace": namespace, "interface": interface(&network.name)
+        });
         if let Some(gateway) = &network.gateway {
             element["default-route"] = json!([gateway]);
         }
@@ -209,7 +211,9 @@ mod tests {
     const LACKING: &str = "NetworkAttachments error occurred not all pods have interfaces with ips as configured in NetworkAttachments: [storage tenant]";
 
     fn deployment(replicas: u8) -> Value {
-        json!({"spec": {"replicas": replicas, "template": {"metadata": {"annotations": {NETWORKS: ASKED}},
+        json!({"spec": {"replicas": replicas, "template": {"metadata": {
+            "annotations": {NETWORKS: ASKED}
+        },
             "spec": {"containers": [{"env": [{"name": "CONFIG_HASH", "value": "new"}]}]}}}})
     }
 
@@ -218,8 +222,13 @@ mod tests {
             .iter()
             .map(|(name, ips)| json!({"name": name, "interface": "x", "ips": ips, "dns": {}}))
             .collect();
-        json!({"metadata": {"name": name, "annotations": {NETWORKS: ASKED, NETWORK_STATUS: json!(status).to_string()}},
-            "spec": {"containers": [{"env": [{"name": "CONFIG_HASH", "value": "new"}]}]}, "status": {"phase": "Running"}})
+        json!({"metadata": {
+            "name": name,
+            "annotations": {NETWORKS: ASKED, NETWORK_STATUS: json!(status).to_string()}
+        },
+            "spec": {
+                "containers": [{"env": [{"name": "CONFIG_HASH", "value": "new"}]}]
+            }, "status": {"phase": "Running"}})
     }
 
     fn with(mut pod: Value, pointer: &str, value: Value) -> Value {

@@ -208,9 +208,13 @@ fn assume(
             "no KeystoneAPI is given: it is taken to be at {}",
             address("internal")
         ));
-        known.push(json!({"apiVersion": kinds::KEYSTONE_API.api_version(), "kind": "KeystoneAPI",
+        known.push(
+            json!({"apiVersion": kinds::KEYSTONE_API.api_version(), "kind": "KeystoneAPI",
             "metadata": {"name": "keystone", "namespace": namespace},
-            "status": {"apiEndpoints": {"public": address("public"), "internal": address("internal")}}}));
+            "status": {
+                "apiEndpoints": {"public": address("public"), "internal": address("internal")}
+            }}),
+        );
     }
     if let Some(instance) = given(&spec.database_instance) {
         let cr = format!("mariadb-{instance}");
@@ -220,7 +224,9 @@ fn assume(
         {
             assumed.push(format!("no Service of database {instance} is given: it is taken to be {instance}.{namespace}.svc"));
             known.push(json!({"apiVersion": "v1", "kind": "Service",
-                "metadata": {"name": instance, "namespace": namespace, "labels": {"app": "mariadb", "cr": cr}}}));
+            "metadata": {
+                "name": instance, "namespace": namespace, "labels": {"app": "mariadb", "cr": cr}
+            }}));
         }
     }
 }
@@ -435,7 +441,9 @@ mod tests {
     }
 
     fn secret(name: &str, values: &Value) -> Value {
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": values})
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": values
+        })
     }
 
     #[test]
@@ -443,7 +451,10 @@ mod tests {
         let spec = json!({
             "secret": "osp-secret",
             "database": {"host": "db.example.com", "credentialsSecret": {"name": "db"}},
-            "keystone": {"external": {"authURL": "https://keystone.example.com"}, "registration": "Direct", "adminSecret": {"name": "admin"}},
+            "keystone": {
+                "external": {"authURL": "https://keystone.example.com"}, "registration": "Direct",
+                "adminSecret": {"name": "admin"}
+            },
         });
         let all = [
             secret("osp-secret", &json!({"PlacementPassword": "a"})),
@@ -496,7 +507,10 @@ mod tests {
             ("Service", "mariadb-other", true),
             ("Pod", "mariadb-openstack", true),
         ] {
-            let given = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "db", "labels": {"app": "mariadb", "cr": cr}}});
+            let given = json!({
+                "apiVersion": "v1", "kind": kind,
+                "metadata": {"name": "db", "labels": {"app": "mariadb", "cr": cr}}
+            });
             let (_, assumed, _) = looked(
                 &spec,
                 &[
@@ -532,17 +546,35 @@ mod tests {
             "cloud",
             ["MariaDBDatabaseReady", "Ready"].map(|name| json!({"type": name, "status": "True"})),
         );
-        let owner = json!([{"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "name": "placement", "uid": "u"}]);
+        let owner = json!([
+            {
+                "apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI",
+                "name": "placement", "uid": "u"
+            }
+        ]);
         let there = [
             secret("osp-secret", &json!({"PlacementPassword": "a"})),
             secret("bundle", &json!({"tls-ca-bundle.pem": "CA"})),
-            json!({"kind": "Service", "metadata": {"name": "galera", "labels": {"app": "mariadb", "cr": "mariadb-openstack"}}}),
-            json!({"kind": "KeystoneAPI", "metadata": {"name": "keystone"}, "status": {"apiEndpoints": {"public": "http://k", "internal": "http://k"}}}),
-            json!({"kind": "MariaDBDatabase", "metadata": {"name": "placement", "ownerReferences": owner}, "spec": {"name": "placement"},
+            json!({
+                "kind": "Service",
+                "metadata": {
+                    "name": "galera", "labels": {"app": "mariadb", "cr": "mariadb-openstack"}
+                }
+            }),
+            json!({
+                "kind": "KeystoneAPI", "metadata": {"name": "keystone"},
+                "status": {"apiEndpoints": {"public": "http://k", "internal": "http://k"}}
+            }),
+            json!({"kind": "MariaDBDatabase", "metadata": {
+                "name": "placement", "ownerReferences": owner
+            }, "spec": {"name": "placement"},
                 "status": {"observedGeneration": 1, "tlsSupport": true, "conditions": all}}),
         ]
         .map(|object| as_stored(&object, of));
-        let spec = json!({"secret": "osp-secret", "databaseInstance": "openstack", "tls": {"caBundleSecretName": "bundle"}});
+        let spec = json!({
+            "secret": "osp-secret", "databaseInstance": "openstack",
+            "tls": {"caBundleSecretName": "bundle"}
+        });
         let resource: PlacementApi = serde_json::from_value(
             json!({"metadata": {"name": "placement", "namespace": of}, "spec": spec}),
         )

@@ -20,7 +20,10 @@ const NAMESPACE: &str = "openstack";
 
 fn config() -> Config {
     let resource = json!({"metadata": {"name": "placement", "namespace": NAMESPACE},
-        "spec": {"databaseInstance": "openstack", "secret": "osp-secret", "tls": {"caBundleSecretName": "bundle"}}});
+    "spec": {
+        "databaseInstance": "openstack", "secret": "osp-secret",
+        "tls": {"caBundleSecretName": "bundle"}
+    }});
     Config::of(&serde_json::from_value(resource).unwrap()).unwrap()
 }
 
@@ -64,7 +67,12 @@ async fn says(cluster: &ControlPlane, resource: &str, name: &str, status: Value)
 }
 
 fn is_true(name: &str) -> Value {
-    json!([{"type": name, "status": "True", "reason": "Ready", "message": "Setup complete", "lastTransitionTime": "2026-01-01T00:00:00Z"}])
+    json!([
+        {
+            "type": name, "status": "True", "reason": "Ready", "message": "Setup complete",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"
+        }
+    ])
 }
 
 #[tokio::test]
@@ -162,7 +170,9 @@ async fn what_is_asked_of_other_operators_is_taken_and_their_answers_are_read() 
         &cluster,
         "mariadbdatabase",
         "placement",
-        json!({"conditions": is_true("MariaDBDatabaseReady"), "tlsSupport": true, "completed": true}),
+        json!({
+            "conditions": is_true("MariaDBDatabaseReady"), "tlsSupport": true, "completed": true
+        }),
     )
     .await;
     let account = says(
@@ -180,9 +190,15 @@ async fn what_is_asked_of_other_operators_is_taken_and_their_answers_are_read() 
     );
 
     let api = json!({"apiVersion": "keystone.openstack.org/v1beta1", "kind": "KeystoneAPI", "metadata": {"name": "keystone", "namespace": NAMESPACE},
-        "spec": {"containerImage": "k", "databaseInstance": "openstack", "memcachedInstance": "memcached", "secret": "osp-secret"}});
+    "spec": {
+        "containerImage": "k", "databaseInstance": "openstack",
+        "memcachedInstance": "memcached", "secret": "osp-secret"
+    }});
     apply(&cluster, &api).await;
-    let addresses = json!({"public": "http://keystone-public.openstack.svc:5000", "internal": "http://keystone-internal.openstack.svc:5000"});
+    let addresses = json!({
+        "public": "http://keystone-public.openstack.svc:5000",
+        "internal": "http://keystone-internal.openstack.svc:5000"
+    });
     let api = says(
         &cluster,
         "keystoneapi",
@@ -216,7 +232,10 @@ async fn what_is_asked_of_other_operators_is_taken_and_their_answers_are_read() 
         );
     }
 
-    let spread = json!({"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"});
+    let spread = json!({
+        "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule"
+    });
     let zones = json!({"apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology", "metadata": {"name": "zones", "namespace": NAMESPACE},
         "spec": {"topologySpreadConstraints": [spread]}});
     let zones = apply(&cluster, &zones).await;

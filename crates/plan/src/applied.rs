@@ -134,18 +134,33 @@ mod tests {
 
     fn live(last: Option<Value>) -> Value {
         let annotations = last.map(|last| json!({LAST_APPLIED: last.to_string()}));
-        json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "metadata": {"uid": "u", "labels": {"theirs": "x"}, "annotations": annotations},
-            "spec": {"multus": {}, "ovs": {}, "placementConfiguration": {"infra": {"tolerations": [{"key": "a"}]}}}, "status": {"x": 1}})
+        json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "metadata": {
+            "uid": "u", "labels": {"theirs": "x"}, "annotations": annotations
+        },
+            "spec": {
+                "multus": {}, "ovs": {},
+                "placementConfiguration": {"infra": {"tolerations": [{"key": "a"}]}}
+            }, "status": {"x": 1}})
     }
 
     #[test]
     fn what_the_last_file_said_and_this_one_does_not_is_dropped_and_what_others_set_stays() {
-        let file = json!({"metadata": {"labels": {"mine": "y"}}, "spec": {"multus": {}, "linuxBridge": {}, "placementConfiguration": {"infra": {"tolerations": []}}}, "status": {"x": 2}});
+        let file = json!({
+            "metadata": {"labels": {"mine": "y"}},
+            "spec": {
+                "multus": {}, "linuxBridge": {},
+                "placementConfiguration": {"infra": {"tolerations": []}}
+            },
+            "status": {"x": 2}
+        });
         let last = json!({"spec": {"multus": {}, "placementConfiguration": {}}});
         let after = applied(&file, Some(&live(Some(last))), kinds::NETWORK_ADDONS_CONFIG);
         assert_eq!(
             after["spec"],
-            json!({"multus": {}, "linuxBridge": {}, "ovs": {}, "placementConfiguration": {"infra": {"tolerations": []}}})
+            json!({
+                "multus": {}, "linuxBridge": {}, "ovs": {},
+                "placementConfiguration": {"infra": {"tolerations": []}}
+            })
         );
         assert_eq!(
             (
@@ -211,7 +226,9 @@ mod tests {
         let alone = applied(&file, None, kinds::NETWORK_ADDONS_CONFIG);
         assert_eq!(
             alone,
-            json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "spec": {"multus": {}}})
+            json!({
+                "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "spec": {"multus": {}}
+            })
         );
     }
 

@@ -102,7 +102,10 @@ mod tests {
             (json!({"matchLabels": {"tier": "node", "app": "a"}}), true),
             (json!({"matchLabels": {"app": "b"}}), false),
             (
-                json!({"matchLabels": {"app": "a"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]}),
+                json!({
+                    "matchLabels": {"app": "a"},
+                    "matchExpressions": [{"key": "x", "operator": "Exists"}]
+                }),
                 false,
             ),
             (json!({}), false),

@@ -591,8 +591,20 @@ mod tests {
 
     fn desired() -> Value {
         json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
-            "metadata": {"name": "d", "namespace": "n", "labels": {"app": "d"}},
-            "spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "0.1"}}, "ports": [{"containerPort": 80}], "args": ["a", "b"]}]}}}})
+        "metadata": {"name": "d", "namespace": "n", "labels": {"app": "d"}},
+        "spec": {
+            "template": {
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "c", "image": "i",
+                            "resources": {"requests": {"cpu": "0.1"}},
+                            "ports": [{"containerPort": 80}], "args": ["a", "b"]
+                        }
+                    ]
+                }
+            }
+        }})
     }
 
     fn live() -> Value {
@@ -603,7 +615,11 @@ mod tests {
                     "f:spec": {"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:name": {}, "f:image": {}, "f:args": {},
                         "f:resources": {"f:requests": {"f:cpu": {}}}, "f:ports": {"k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}}}}}}}}}}]},
             "spec": {"revisionHistoryLimit": 10, "template": {"spec": {"restartPolicy": "Always", "containers": [
-                {"name": "c", "image": "i", "imagePullPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}, "ports": [{"containerPort": 80, "protocol": "TCP"}], "args": ["a", "b"]}]}}},
+                {
+                    "name": "c", "image": "i", "imagePullPolicy": "Always",
+                    "resources": {"requests": {"cpu": "100m"}},
+                    "ports": [{"containerPort": 80, "protocol": "TCP"}], "args": ["a", "b"]
+                }]}}},
             "status": {"numberReady": 1}})
     }
 
@@ -683,7 +699,17 @@ mod tests {
         let ours = &mut replaced["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:template"]
             ["f:spec"]["f:containers"]["k:{\"name\":\"c\"}"];
         ours.as_object_mut().unwrap().remove("f:ports");
-        let theirs = json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {"f:ports": {"k:{\"containerPort\":1,\"protocol\":\"TCP\"}": {".": {}}}}}}}}});
+        let theirs = json!({
+            "f:spec": {
+                "f:template": {
+                    "f:spec": {
+                        "f:containers": {"k:{\"name\":\"c\"}": {
+                            "f:ports": {"k:{\"containerPort\":1,\"protocol\":\"TCP\"}": {".": {}}}
+                        }}
+                    }
+                }
+            }
+        });
         replaced["metadata"]["managedFields"]
             .as_array_mut()
             .unwrap()
@@ -713,9 +739,23 @@ mod tests {
     #[test]
     fn an_empty_text_that_the_server_leaves_out_is_no_difference_while_we_own_it() {
         let desired = json!({"spec": {"value": ""}});
-        let owned = json!({"metadata": {"managedFields": [{"manager": ME, "operation": "Apply", "fieldsV1": {"f:spec": {"f:value": {}}}}]}, "spec": {}});
+        let owned = json!({
+            "metadata": {
+                "managedFields": [
+                    {"manager": ME, "operation": "Apply", "fieldsV1": {"f:spec": {"f:value": {}}}}
+                ]
+            },
+            "spec": {}
+        });
         assert_eq!(differences(&desired, &owned), Vec::<String>::new());
-        let lost = json!({"metadata": {"managedFields": [{"manager": ME, "operation": "Apply", "fieldsV1": {"f:spec": {"f:other": {}}}}]}, "spec": {}});
+        let lost = json!({
+            "metadata": {
+                "managedFields": [
+                    {"manager": ME, "operation": "Apply", "fieldsV1": {"f:spec": {"f:other": {}}}}
+                ]
+            },
+            "spec": {}
+        });
         assert_eq!(differences(&desired, &lost), ["+ spec.value: \"\""]);
     }
 
@@ -757,8 +797,16 @@ mod tests {
             json!([{"name": "E", "value": "1"}]);
         live["metadata"]["managedFields"].as_array_mut().unwrap().push(json!({"manager": "kubectl", "operation": "Update", "fieldsV1": {
             "f:metadata": {"f:annotations": {"f:theirs": {}}},
-            "f:spec": {"f:template": {"f:metadata": {"f:annotations": {".": {}, "f:kubectl.kubernetes.io/restartedAt": {}, "f:evil": {}}},
-                "f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {"f:env": {".": {}, "k:{\"name\":\"E\"}": {".": {}, "f:name": {}, "f:value": {}}}}, "k:{\"name\":\"side\"}": {".": {}, "f:name": {}, "f:image": {}}}}}}}}));
+            "f:spec": {"f:template": {"f:metadata": {
+                "f:annotations": {".": {}, "f:kubectl.kubernetes.io/restartedAt": {}, "f:evil": {}}
+            },
+                "f:spec": {
+                    "f:containers": {"k:{\"name\":\"c\"}": {
+                        "f:env": {
+                            ".": {}, "k:{\"name\":\"E\"}": {".": {}, "f:name": {}, "f:value": {}}
+                        }
+                    }, "k:{\"name\":\"side\"}": {".": {}, "f:name": {}, "f:image": {}}}
+                }}}}}));
         assert_eq!(
             compare(kinds::DAEMON_SET, &desired(), &live, ME)
                 .iter()
@@ -789,9 +837,24 @@ mod tests {
     fn the_certificate_of_a_webhook_is_not_ours() {
         let desired = json!({"webhooks": [{"name": "w", "rules": [{"operations": ["CREATE"]}]}]});
         let live = json!({"metadata": {"managedFields": [
-                {"manager": ME, "operation": "Apply", "fieldsV1": {"f:webhooks": {"k:{\"name\":\"w\"}": {".": {}, "f:name": {}, "f:rules": {}}}}},
-                {"manager": "kubemacpool", "operation": "Update", "fieldsV1": {"f:webhooks": {"k:{\"name\":\"w\"}": {"f:clientConfig": {"f:caBundle": {}}}}}}]},
-            "webhooks": [{"name": "w", "clientConfig": {"caBundle": "x"}, "rules": [{"operations": ["CREATE"], "scope": "*"}]}]});
+            {
+                "manager": ME, "operation": "Apply",
+                "fieldsV1": {
+                    "f:webhooks": {"k:{\"name\":\"w\"}": {".": {}, "f:name": {}, "f:rules": {}}}
+                }
+            },
+            {
+                "manager": "kubemacpool", "operation": "Update",
+                "fieldsV1": {
+                    "f:webhooks": {"k:{\"name\":\"w\"}": {"f:clientConfig": {"f:caBundle": {}}}}
+                }
+            }]},
+        "webhooks": [
+            {
+                "name": "w", "clientConfig": {"caBundle": "x"},
+                "rules": [{"operations": ["CREATE"], "scope": "*"}]
+            }
+        ]});
         assert_eq!(
             compare(kinds::MUTATING_WEBHOOK_CONFIGURATION, &desired, &live, ME),
             []
@@ -800,10 +863,22 @@ mod tests {
 
     #[test]
     fn a_secret_tells_where_it_differs_and_not_what_is_in_it() {
-        let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": {"f:data": fields}});
-        let desired = json!({"apiVersion": "v1", "data": {"a": "new", "b": "new", "c": "kept"}, "kind": "Secret", "type": "Opaque"});
+        let entry = |manager: &str, operation: &str, fields: Value| {
+            json!({
+                "manager": manager, "operation": operation, "fieldsV1": {"f:data": fields}
+            })
+        };
+        let desired = json!({
+            "apiVersion": "v1", "data": {"a": "new", "b": "new", "c": "kept"}, "kind": "Secret",
+            "type": "Opaque"
+        });
         let live = json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "data": {"a": "old", "c": "kept", "d": "theirs", "e": "dropped"},
-            "metadata": {"managedFields": [entry(ME, "Apply", json!({"f:a": {}, "f:c": {}, "f:e": {}})), entry("x", "Update", json!({"f:d": {}}))]}});
+        "metadata": {
+            "managedFields": [
+                entry(ME, "Apply", json!({"f:a": {}, "f:c": {}, "f:e": {}})),
+                entry("x", "Update", json!({"f:d": {}}))
+            ]
+        }});
         let lines: Vec<_> = compare(kinds::SECRET, &desired, &live, ME)
             .iter()
             .map(ToString::to_string)

@@ -768,7 +768,11 @@ mod tests {
             }),
             ..report(vec![])
         };
-        let before = json!({"conditions": [{"type": "Available", "status": "True"}, {"type": "Degraded", "status": "False"}]});
+        let before = json!({
+            "conditions": [
+                {"type": "Available", "status": "True"}, {"type": "Degraded", "status": "False"}
+            ]
+        });
         let all = conditions(&blocked, &before, Timestamp::UNIX_EPOCH);
         let said: Vec<_> = all
             .iter()

@@ -99,7 +99,9 @@ mod tests {
                 "the garbage collector to deal with what it owns (foregroundDeletion)",
             ),
             (
-                json!({"finalizers": ["orphan", "example.com/a"], "deletionGracePeriodSeconds": 30}),
+                json!({
+                    "finalizers": ["orphan", "example.com/a"], "deletionGracePeriodSeconds": 30
+                }),
                 "the garbage collector to deal with what it owns (orphan), and for whoever answers for its finalizers example.com/a",
             ),
             (
@@ -124,16 +126,30 @@ mod tests {
 
     #[test]
     fn a_namespace_waits_for_what_its_conditions_say() {
-        let namespace = |spec: Value, conditions: Value| json!({"kind": "Namespace", "metadata": {"name": "n"}, "spec": spec, "status": {"conditions": conditions}});
+        let namespace = |spec: Value, conditions: Value| {
+            json!({
+                "kind": "Namespace", "metadata": {"name": "n"}, "spec": spec,
+                "status": {"conditions": conditions}
+            })
+        };
         let kubernetes = json!({"finalizers": ["kubernetes"]});
         assert_eq!(
             waits_for(&namespace(kubernetes.clone(), json!(null)), None),
             "what is in it to be gone"
         );
         let conditions = json!([
-            {"type": "NamespaceDeletionContentFailure", "status": "False", "message": "All content successfully deleted, may be waiting on finalization"},
-            {"type": "NamespaceContentRemaining", "status": "True", "message": "Some resources are remaining: configmaps. has 1 resource instances"},
-            {"type": "NamespaceFinalizersRemaining", "status": "True", "message": "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"},
+            {
+                "type": "NamespaceDeletionContentFailure", "status": "False",
+                "message": "All content successfully deleted, may be waiting on finalization"
+            },
+            {
+                "type": "NamespaceContentRemaining", "status": "True",
+                "message": "Some resources are remaining: configmaps. has 1 resource instances"
+            },
+            {
+                "type": "NamespaceFinalizersRemaining", "status": "True",
+                "message": "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
+            },
             {"type": "Other", "status": "True", "message": "no matter"},
         ]);
         assert_eq!(

@@ -279,7 +279,10 @@ mod tests {
     }
 
     fn manifest(data: &Value) -> Manifest {
-        let mut map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n", "labels": {"l": "l"}}});
+        let mut map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "c", "namespace": "n", "labels": {"l": "l"}}
+        });
         map["data"] = data.clone();
         Manifest::new(map).unwrap()
     }
@@ -294,7 +297,10 @@ mod tests {
             .map(|(key, _)| (format!("f:{key}"), json!({})))
             .collect();
         json!({"apiVersion": "v1", "kind": "ConfigMap", "data": now, "metadata": {"name": "c", "namespace": "n", "labels": {"l": "l"}, "managedFields": [
-            {"manager": "weft/addons", "operation": "Apply", "fieldsV1": {"f:metadata": {"f:labels": {"f:l": {}}}, "f:data": fields}}]}})
+        {
+            "manager": "weft/addons", "operation": "Apply",
+            "fieldsV1": {"f:metadata": {"f:labels": {"f:l": {}}}, "f:data": fields}
+        }]}})
     }
 
     /// Drift is reported, and this is what was applied last.
@@ -409,7 +415,9 @@ mod tests {
             held(&Hold::Everything([map.key().clone()].into()), &map, None),
             Some(Deviation::Missing)
         );
-        let theirs = json!({"metadata": {"annotations": {"weft.network/adopt": "true"}}, "data": {"a": "1"}});
+        let theirs = json!({
+            "metadata": {"annotations": {"weft.network/adopt": "true"}}, "data": {"a": "1"}
+        });
         assert!(matches!(
             held(&Hold::Everything(BTreeSet::new()), &map, Some(&theirs)),
             Some(Deviation::Changed(_))
@@ -456,9 +464,16 @@ mod tests {
 
     #[test]
     fn status_lists_a_few_and_hides_what_is_secret() {
-        let secret = |value: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"}, "data": {"k": value}});
+        let secret = |value: &str| {
+            json!({
+                "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"},
+                "data": {"k": value}
+            })
+        };
         let mut found = secret("bXk=");
-        found["metadata"]["managedFields"] = json!([{"manager": "weft/addons", "operation": "Apply", "fieldsV1": {"f:data": {"f:k": {}}}}]);
+        found["metadata"]["managedFields"] = json!([
+            {"manager": "weft/addons", "operation": "Apply", "fieldsV1": {"f:data": {"f:k": {}}}}
+        ]);
         let wanted = Manifest::new(secret("eW91cg==")).unwrap();
         let deviation = held(&Hold::Everything(BTreeSet::new()), &wanted, Some(&found)).unwrap();
         let drift = Drift {
@@ -469,7 +484,12 @@ mod tests {
         let all = listed(std::slice::from_ref(&drift));
         assert_eq!(
             serde_json::to_value(&all).unwrap(),
-            json!([{"kind": "Secret", "namespace": "n", "name": "s", "state": "Changed", "fields": [{"path": "data.k", "desired": "\"***\"", "actual": "\"***\""}]}])
+            json!([
+                {
+                    "kind": "Secret", "namespace": "n", "name": "s", "state": "Changed",
+                    "fields": [{"path": "data.k", "desired": "\"***\"", "actual": "\"***\""}]
+                }
+            ])
         );
         let long = "x".repeat(1000);
         let fields = (0..50)

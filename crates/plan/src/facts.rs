@@ -423,7 +423,12 @@ mod tests {
 
     #[test]
     fn every_port_of_every_api_server_counts() {
-        let slice = |port: u16| json!({"metadata": {"name": "kubernetes"}, "ports": [{"name": "https", "protocol": "TCP", "port": port}]});
+        let slice = |port: u16| {
+            json!({
+                "metadata": {"name": "kubernetes"},
+                "ports": [{"name": "https", "protocol": "TCP", "port": port}]
+            })
+        };
         assert_eq!(
             facts(&[
                 (Fact::ApiServer, slice(6443)),
@@ -436,7 +441,10 @@ mod tests {
 
     #[test]
     fn a_node_says_what_it_runs() {
-        let info = json!({"containerRuntimeVersion": "containerd://1.7.27", "kubeletVersion": "v1.32.1+k3s1", "osImage": "Talos (v1.10.3)", "operatingSystem": "linux"});
+        let info = json!({
+            "containerRuntimeVersion": "containerd://1.7.27", "kubeletVersion": "v1.32.1+k3s1",
+            "osImage": "Talos (v1.10.3)", "operatingSystem": "linux"
+        });
         let facts = facts(&[(
             Fact::Nodes,
             json!({"metadata": {"name": "n"}, "status": {"nodeInfo": info}}),
@@ -484,17 +492,25 @@ mod tests {
                 mtu: Some(mtu),
                 ..NodeNetwork::default()
             };
-            let mut metadata = json!({"uid": name, "namespace": "n", "name": name, "creationTimestamp": "2026-01-01T00:00:00Z"});
+            let mut metadata = json!({
+                "uid": name, "namespace": "n", "name": name,
+                "creationTimestamp": "2026-01-01T00:00:00Z"
+            });
             if deleting {
                 metadata["deletionTimestamp"] = "2026-01-02T00:00:00Z".into();
             }
-            let status = json!({"initContainerStatuses": [{"state": {"terminated": {"message": told.to_line()}}}]});
+            let status = json!({
+                "initContainerStatuses": [{"state": {"terminated": {"message": told.to_line()}}}]
+            });
             PodView::of(
                 &json!({"metadata": metadata, "spec": {"nodeName": node}, "status": status}),
             )
             .unwrap()
         };
-        let silent = PodView::of(&json!({"metadata": {"uid": "s", "namespace": "n", "name": "s"}, "spec": {"nodeName": "c"}})).unwrap();
+        let silent = PodView::of(&json!({
+            "metadata": {"uid": "s", "namespace": "n", "name": "s"}, "spec": {"nodeName": "c"}
+        }))
+        .unwrap();
         let mut facts = Facts::default();
         let mut strange = pod("3", "b", 600, false);
         strange.namespace = "somebody-elses".to_owned();
@@ -531,7 +547,10 @@ mod tests {
     fn a_flannel_of_another_owner_says_what_the_nodes_use() {
         let net = r#"{"Network": "10.244.0.0/16", "EnableNFTables": false, "Backend": {"Type": "vxlan", "VNI": 7}}"#;
         let cni = r#"{"name": "cbr0", "plugins": [{"type": "flannel", "delegate": {}}, {"type": "portmap"}]}"#;
-        let mut map = json!({"metadata": {"name": "kube-flannel-cfg"}, "data": {"net-conf.json": net, "cni-conf.json": cni}});
+        let mut map = json!({
+            "metadata": {"name": "kube-flannel-cfg"},
+            "data": {"net-conf.json": net, "cni-conf.json": cni}
+        });
         let found = facts(&[(Fact::Flannel, map.clone())])
             .foreign_flannel
             .unwrap();

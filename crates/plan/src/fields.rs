@@ -79,9 +79,12 @@ pub(crate) fn taken_over(live: &Value, manager: &str, roots: &[&str]) -> Value {
             }
         }
     }
-    let mut entry = our_entry.unwrap_or_else(
-        || serde_json::json!({"manager": manager, "operation": APPLY, "apiVersion": live["apiVersion"], "fieldsType": "FieldsV1"}),
-    );
+    let mut entry = our_entry.unwrap_or_else(|| {
+        serde_json::json!({
+            "manager": manager, "operation": APPLY, "apiVersion": live["apiVersion"],
+            "fieldsType": "FieldsV1"
+        })
+    });
     entry["fieldsV1"] = ours;
     rest.push(entry);
     Value::Array(rest)
@@ -168,16 +171,33 @@ mod tests {
     fn taking_over_moves_guarded_fields_only() {
         let live = json!({"apiVersion": "apps/v1", "metadata": {"managedFields": [
             {"manager": "weft/addons", "operation": "Apply", "fieldsV1": {"f:spec": {"f:a": {}}}},
-            {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:b": {"f:c": {}}}, "f:metadata": {"f:labels": {"f:mine": {}}}}},
-            {"manager": "kube-controller-manager", "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}},
+            {
+                "manager": "kubectl", "operation": "Update",
+                "fieldsV1": {
+                    "f:spec": {"f:b": {"f:c": {}}}, "f:metadata": {"f:labels": {"f:mine": {}}}
+                }
+            },
+            {
+                "manager": "kube-controller-manager", "operation": "Update",
+                "subresource": "status", "fieldsV1": {"f:status": {}}
+            },
         ]}});
         let after = taken_over(&live, "weft/addons", &["spec"]);
         assert_eq!(
             after,
             json!([
-                {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {"f:mine": {}}}}},
-                {"manager": "kube-controller-manager", "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}},
-                {"manager": "weft/addons", "operation": "Apply", "fieldsV1": {"f:spec": {"f:a": {}, "f:b": {"f:c": {}}}}},
+                {
+                    "manager": "kubectl", "operation": "Update",
+                    "fieldsV1": {"f:metadata": {"f:labels": {"f:mine": {}}}}
+                },
+                {
+                    "manager": "kube-controller-manager", "operation": "Update",
+                    "subresource": "status", "fieldsV1": {"f:status": {}}
+                },
+                {
+                    "manager": "weft/addons", "operation": "Apply",
+                    "fieldsV1": {"f:spec": {"f:a": {}, "f:b": {"f:c": {}}}}
+                },
             ])
         );
     }

@@ -156,7 +156,11 @@ mod tests {
                 "finalizers": ["a"], "ownerReferences": [{"uid": "u"}], "resourceVersion": "12",
                 "deletionTimestamp": "2026-01-01T00:00:00Z",
             },
-            "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Stalled", "status": "False"}]},
+            "status": {
+                "conditions": [
+                    {"type": "Ready", "status": "True"}, {"type": "Stalled", "status": "False"}
+                ]
+            },
         });
         let object = Live::of(&object);
         assert!(object.has_finalizer("a") && !object.has_finalizer("b"));

@@ -143,7 +143,15 @@ mod tests {
             ..NodeNetwork::default()
         };
         let terminated = json!({"terminated": {"exitCode": 0, "message": told.to_line()}});
-        let pod = |container: Value| json!({"status": {"initContainerStatuses": [{"name": "other", "state": {"terminated": {"message": "done"}}}, container]}});
+        let pod = |container: Value| {
+            json!({
+                "status": {
+                    "initContainerStatuses": [
+                        {"name": "other", "state": {"terminated": {"message": "done"}}}, container
+                    ]
+                }
+            })
+        };
         assert_eq!(
             NodeNetwork::of_pod(&pod(json!({"state": terminated}))),
             Some(told.clone())

@@ -384,8 +384,15 @@ mod tests {
     #[test]
     fn a_part_is_edited_in_place_and_nothing_else_is_lost() {
         let mut manifest = Manifest::new(json!({
-            "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "a", "namespace": "n", "annotations": null},
-            "spec": {"template": {"spec": {"containers": [{"name": "c", "image": "old"}], "hostNetwork": true}}, "unknownToUs": 1},
+            "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {
+                "name": "a", "namespace": "n", "annotations": null
+            },
+            "spec": {
+                "template": {
+                    "spec": {"containers": [{"name": "c", "image": "old"}], "hostNetwork": true}
+                },
+                "unknownToUs": 1
+            },
         }))
         .unwrap();
         manifest
@@ -396,7 +403,12 @@ mod tests {
             .unwrap();
         assert_eq!(
             manifest.body()["spec"],
-            json!({"template": {"spec": {"containers": [{"name": "c", "image": "new"}], "hostNetwork": true}}, "unknownToUs": 1})
+            json!({
+                "template": {
+                    "spec": {"containers": [{"name": "c", "image": "new"}], "hostNetwork": true}
+                },
+                "unknownToUs": 1
+            })
         );
         assert_eq!(manifest.body()["metadata"].get("annotations"), None);
     }
@@ -409,7 +421,12 @@ mod tests {
             )
             .is_err()
         );
-        assert!(Manifest::new(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "namespace": "b"}})).is_err());
+        assert!(
+            Manifest::new(json!({
+                "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "namespace": "b"}
+            }))
+            .is_err()
+        );
         assert!(
             Manifest::new(
                 json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}})

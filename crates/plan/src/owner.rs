@@ -45,9 +45,10 @@ impl Owner {
 
     pub(crate) fn reference(&self) -> Option<Value> {
         let uid = self.uid.as_ref()?;
-        Some(
-            json!({"apiVersion": self.kind.api_version(), "kind": self.kind.kind, "name": self.name, "uid": uid, "controller": true, "blockOwnerDeletion": false}),
-        )
+        Some(json!({
+            "apiVersion": self.kind.api_version(), "kind": self.kind.kind, "name": self.name,
+            "uid": uid, "controller": true, "blockOwnerDeletion": false
+        }))
     }
 
     /// Reports whether a live object is this owner's: by label or, should somebody have removed

@@ -28,7 +28,12 @@ pub fn leave_patch(live: &Value, owner: &Owner) -> Value {
     let theirs: serde_json::Map<_, _> = labels_of_original(live, owner)
         .map(|(label, _)| (label.clone(), Value::Null))
         .collect();
-    json!({"metadata": {"resourceVersion": metadata["resourceVersion"], "ownerReferences": others, "labels": theirs}})
+    json!({
+        "metadata": {
+            "resourceVersion": metadata["resourceVersion"], "ownerReferences": others,
+            "labels": theirs
+        }
+    })
 }
 
 pub(crate) fn labels_of_original<'a>(
@@ -79,7 +84,12 @@ pub fn release_patch(
         .filter(|(name, _)| name.starts_with(OWN_DOMAIN))
         .map(|(name, _)| (name.clone(), Value::Null))
         .collect();
-    let mut patch = json!({"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "labels": {OWNER_LABEL: null}}});
+    let mut patch = json!({
+        "metadata": {
+            "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"],
+            "labels": {OWNER_LABEL: null}
+        }
+    });
     if !ours.is_empty() {
         patch["metadata"]["annotations"] = Value::Object(ours);
     }

@@ -93,7 +93,10 @@ mod tests {
     fn a_daemon_set_rests_where_no_node_has_or_wants_a_pod_of_it() {
         for (status, expected) in [
             (
-                json!({"observedGeneration": 2, "desiredNumberScheduled": 0, "currentNumberScheduled": 0, "numberMisscheduled": 0}),
+                json!({
+                    "observedGeneration": 2, "desiredNumberScheduled": 0,
+                    "currentNumberScheduled": 0, "numberMisscheduled": 0
+                }),
                 true,
             ),
             (

@@ -463,7 +463,10 @@ mod tests {
     }
 
     fn pod(status: Value) -> PodView {
-        PodView::of(&json!({"metadata": {"uid": "u", "namespace": "n", "name": "d-1", "labels": {"app": "d"}, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        PodView::of(&json!({"metadata": {
+            "uid": "u", "namespace": "n", "name": "d-1", "labels": {"app": "d"},
+            "creationTimestamp": "2026-01-01T00:00:00Z"
+        },
                             "spec": {"nodeName": "node-2"}, "status": status}))
         .unwrap()
     }
@@ -478,7 +481,12 @@ mod tests {
     fn a_pod_knows_its_workload() {
         let of = |kind: &str, name: &str| {
             let owner = json!({"kind": kind, "name": name, "controller": true});
-            let pod = json!({"metadata": {"uid": "u", "namespace": "n", "name": "p", "ownerReferences": [{"kind": "X", "name": "x"}, owner]}});
+            let pod = json!({
+                "metadata": {
+                    "uid": "u", "namespace": "n", "name": "p",
+                    "ownerReferences": [{"kind": "X", "name": "x"}, owner]
+                }
+            });
             PodView::of(&pod).unwrap().workload
         };
         assert_eq!(
@@ -499,7 +507,10 @@ mod tests {
             "{}\nF0101 no such kernel module: ip_vs, für immer\n",
             "I0101 all is well\n".repeat(99)
         );
-        let ended = json!({"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 1, "message": log}}});
+        let ended = json!({
+            "name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 1, "message": log}}
+        });
         let message = pod(json!({"containerStatuses": [ended]}))
             .trouble
             .unwrap()
@@ -533,12 +544,23 @@ mod tests {
 
     #[test]
     fn the_cause_is_the_pods_own_and_becomes_stuck_after_the_deadline() {
-        let workload = daemon_set(
-            json!({"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": 2}),
-        );
-        let pod = pod(
-            json!({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"x\""}}}]}),
-        );
+        let workload = daemon_set(json!({
+            "observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3,
+            "numberAvailable": 2
+        }));
+        let pod = pod(json!({
+            "containerStatuses": [
+                {
+                    "name": "c",
+                    "state": {
+                        "waiting": {
+                            "reason": "ImagePullBackOff",
+                            "message": "Back-off pulling image \"x\""
+                        }
+                    }
+                }
+            ]
+        }));
         let early = rollout(&workload, [&pod], &[], at("2026-01-01T00:01:59Z"));
         let Rollout::Progressing { message, deadline } = early else {
             panic!("{early:?}")
@@ -557,12 +579,17 @@ mod tests {
 
     #[test]
     fn an_old_pod_is_in_trouble_since_it_stopped_to_be_ready() {
-        let workload = daemon_set(
-            json!({"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": 2}),
-        );
+        let workload = daemon_set(json!({
+            "observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3,
+            "numberAvailable": 2
+        }));
         let pod = pod(json!({
-            "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-03-01T00:00:00Z"}],
-            "containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
+            "conditions": [
+                {"type": "Ready", "status": "False", "lastTransitionTime": "2026-03-01T00:00:00Z"}
+            ],
+            "containerStatuses": [
+                {"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+            ],
         }));
         let state = rollout(&workload, [&pod], &[], at("2026-03-01T00:01:59Z"));
         assert!(
@@ -577,10 +604,23 @@ mod tests {
 
     #[test]
     fn a_starting_container_is_no_trouble_and_an_unschedulable_pod_is() {
-        assert_eq!(pod(json!({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}]})).trouble, None);
-        let unschedulable = pod(
-            json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]}),
+        assert_eq!(
+            pod(json!({
+                "containerStatuses": [
+                    {"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}
+                ]
+            }))
+            .trouble,
+            None
         );
+        let unschedulable = pod(json!({
+            "conditions": [
+                {
+                    "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                    "message": "0/3 nodes"
+                }
+            ]
+        }));
         assert_eq!(
             unschedulable.trouble,
             Some(Trouble {
@@ -596,8 +636,12 @@ mod tests {
             error: Some("CNI plugin bridge is missing".to_owned()),
             ..NodeNetwork::default()
         };
-        let container = json!({"name": "install-cni", "state": {"waiting": {"reason": "CrashLoopBackOff"}},
-                               "lastState": {"terminated": {"exitCode": 1, "message": told.to_line()}}});
+        let container = json!({"name": "install-cni", "state": {
+            "waiting": {"reason": "CrashLoopBackOff"}
+        },
+                               "lastState": {
+                                   "terminated": {"exitCode": 1, "message": told.to_line()}
+                               }});
         let pod = pod(json!({"initContainerStatuses": [container]}));
         assert_eq!(
             pod.trouble.unwrap().message,
@@ -621,8 +665,18 @@ mod tests {
     #[test]
     fn inputs_are_what_pods_cannot_start_without() {
         let workload = json!({"metadata": {"namespace": "n"}, "spec": {"template": {"spec": {
-            "volumes": [{"name": "a", "secret": {"secretName": "s"}}, {"name": "b", "configMap": {"name": "c", "optional": true}}],
-            "containers": [{"env": [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}], "envFrom": [{"secretRef": {"name": "s"}}]}]}}}});
+        "volumes": [
+            {"name": "a", "secret": {"secretName": "s"}},
+            {"name": "b", "configMap": {"name": "c", "optional": true}}
+        ],
+        "containers": [
+            {
+                "env": [
+                    {"name": "X", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}
+                ],
+                "envFrom": [{"secretRef": {"name": "s"}}]
+            }
+        ]}}}});
         assert_eq!(
             inputs(&workload),
             [
@@ -634,8 +688,19 @@ mod tests {
 
     #[test]
     fn a_resource_of_another_domain_stands_where_its_status_says_of_the_current_generation() {
-        let with = |condition: Value| json!({"kind": "NMState", "metadata": {"name": "n", "generation": 2, "creationTimestamp": "2026-01-01T00:00:00Z"}, "status": {"conditions": [condition]}});
-        let said = |name: &str, generation: i64| json!({"type": name, "status": "True", "reason": "R", "message": "why", "observedGeneration": generation});
+        let with = |condition: Value| {
+            json!({
+                "kind": "NMState",
+                "metadata": {"name": "n", "generation": 2, "creationTimestamp": "2026-01-01T00:00:00Z"},
+                "status": {"conditions": [condition]}
+            })
+        };
+        let said = |name: &str, generation: i64| {
+            json!({
+                "type": name, "status": "True", "reason": "R", "message": "why",
+                "observedGeneration": generation
+            })
+        };
         let (early, late) = (at("2026-01-01T00:00:01Z"), at("2026-01-01T01:00:00Z"));
         assert_eq!(
             rollout(&with(said("Available", 2)), [], &[], late),

@@ -230,18 +230,34 @@ mod tests {
             uid: Some("u".into()),
             manager: "weft/addons".into(),
         };
-        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}, "data": {"a": "default"}});
+        let body = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"},
+            "data": {"a": "default"}
+        });
         let manifest = Manifest::new(body).unwrap().with_mode(Mode::CreateOnly);
-        let theirs = json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1alpha1", "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u"});
+        let theirs = json!({
+            "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1alpha1",
+            "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u"
+        });
         let other = json!({"apiVersion": "v1", "kind": "Namespace", "name": "x", "uid": "v"});
         let labels =
             json!({"networkaddonsoperator.network.kubevirt.io/version": "0.90.0", "mine": "1"});
-        let mut live = json!({"metadata": {"resourceVersion": "7", "labels": labels, "ownerReferences": [theirs, other]}, "data": {"a": "edited"}});
+        let mut live = json!({
+            "metadata": {
+                "resourceVersion": "7", "labels": labels, "ownerReferences": [theirs, other]
+            },
+            "data": {"a": "edited"}
+        });
         assert!(matches!(
             step(&manifest, Some(&live), &owner, true),
             Step::TakeOver { .. }
         ));
-        let patch = json!({"metadata": {"resourceVersion": "7", "ownerReferences": [other], "labels": {"networkaddonsoperator.network.kubevirt.io/version": null}}});
+        let patch = json!({
+            "metadata": {
+                "resourceVersion": "7", "ownerReferences": [other],
+                "labels": {"networkaddonsoperator.network.kubevirt.io/version": null}
+            }
+        });
         assert_eq!(leave_patch(&live, &owner), patch);
         live["metadata"]["ownerReferences"] = json!([other]);
         assert_eq!(step(&manifest, Some(&live), &owner, true), Step::Keep);
@@ -257,7 +273,12 @@ mod tests {
     #[test]
     fn adoption_is_never_silent() {
         let role = manifest("ClusterRole", "rbac.authorization.k8s.io/v1");
-        let mut theirs = json!({"metadata": {"name": "m", "managedFields": [{"manager": "helm", "operation": "Update", "fieldsV1": {}}]}});
+        let mut theirs = json!({
+            "metadata": {
+                "name": "m",
+                "managedFields": [{"manager": "helm", "operation": "Update", "fieldsV1": {}}]
+            }
+        });
         let Step::Foreign { why } = step(&role, Some(&theirs), &owner(), false) else {
             panic!()
         };
@@ -297,7 +318,12 @@ mod tests {
 
     #[test]
     fn a_definition_keeps_its_scope() {
-        let definition = |scope: &str| json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "m"}, "spec": {"scope": scope, "group": "g"}});
+        let definition = |scope: &str| {
+            json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": "m"}, "spec": {"scope": scope, "group": "g"}
+            })
+        };
         let wanted = Manifest::new(definition("Namespaced")).unwrap();
         let Step::TakeOver { differences } =
             step(&wanted, Some(&definition("Cluster")), &owner(), true)
@@ -363,14 +389,24 @@ mod tests {
             "u"
         );
 
-        let reference = json!([{"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1alpha1", "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u"}]);
+        let reference = json!([
+            {
+                "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1alpha1",
+                "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u"
+            }
+        ]);
         for stays in [
             owned[0].objects[0].clone(),
             manifest("Namespace", "v1"),
             manifest("CustomResourceDefinition", "apiextensions.k8s.io/v1"),
         ] {
             let mut live = stays.body().clone();
-            live["metadata"]["managedFields"] = json!([{"manager": "weft/addons", "operation": "Apply", "fieldsV1": {"f:metadata": {"f:labels": {format!("f:{OWNER_LABEL}"): {}}}}}]);
+            live["metadata"]["managedFields"] = json!([
+                {
+                    "manager": "weft/addons", "operation": "Apply",
+                    "fieldsV1": {"f:metadata": {"f:labels": {format!("f:{OWNER_LABEL}"): {}}}}
+                }
+            ]);
             let before = step(&stays, Some(&live), &owner(), false);
             assert!(!matches!(before, Step::TakeOver { .. }), "{before:?}");
             live["metadata"]["ownerReferences"] = reference.clone();
@@ -386,7 +422,13 @@ mod tests {
 
     #[test]
     fn what_is_given_back_is_owned_as_the_original_has_it() {
-        let live = json!({"metadata": {"uid": "x", "resourceVersion": "7", "labels": {OWNER_LABEL: "networkaddonsconfig.cluster", "app": "a"}, "annotations": {"weft.network/adopt": "true", "b": "c"}}});
+        let live = json!({
+            "metadata": {
+                "uid": "x", "resourceVersion": "7",
+                "labels": {OWNER_LABEL: "networkaddonsconfig.cluster", "app": "a"},
+                "annotations": {"weft.network/adopt": "true", "b": "c"}
+            }
+        });
         let patch = release_patch(
             &ObjectKey::new(kinds::CLUSTER_ROLE, "", "m"),
             &live,
@@ -397,7 +439,11 @@ mod tests {
         assert_eq!(
             patch,
             json!({"metadata": {"uid": "x", "resourceVersion": "7", "labels": {OWNER_LABEL: null}, "annotations": {"weft.network/adopt": null}, "ownerReferences": [
-                {"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u", "controller": true, "blockOwnerDeletion": true}]}})
+            {
+                "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1",
+                "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u",
+                "controller": true, "blockOwnerDeletion": true
+            }]}})
         );
         let mut shared = live.clone();
         shared["metadata"]["ownerReferences"] =
@@ -447,11 +493,21 @@ mod tests {
 
     #[test]
     fn an_autoscaler_decides_on_replicas() {
-        let deployment = Manifest::new(
-            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "m", "namespace": "n"}, "spec": {"replicas": 1}}),
-        )
+        let deployment = Manifest::new(json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "m", "namespace": "n"}, "spec": {"replicas": 1}
+        }))
         .unwrap();
-        let live = json!({"metadata": {"managedFields": [{"manager": "kube-controller-manager", "operation": "Update", "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]}});
+        let live = json!({
+            "metadata": {
+                "managedFields": [
+                    {
+                        "manager": "kube-controller-manager", "operation": "Update",
+                        "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}
+                    }
+                ]
+            }
+        });
         assert_eq!(
             effective_body(&deployment, &live, "weft/addons")["spec"],
             json!({})
@@ -464,7 +520,12 @@ mod tests {
 
     #[test]
     fn a_webhook_trusts_what_weft_said_until_somebody_else_says() {
-        let hooks = |bundle: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": "m"}, "webhooks": [{"name": "w", "clientConfig": bundle}]});
+        let hooks = |bundle: Value| {
+            json!({
+                "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+                "metadata": {"name": "m"}, "webhooks": [{"name": "w", "clientConfig": bundle}]
+            })
+        };
         let wanted = Manifest::new(hooks(json!({"service": {"name": "s"}}))).unwrap();
         let mut live = hooks(json!({"service": {"name": "s"}, "caBundle": "Zmlyc3Q="}));
         let bundle = |live: &Value| {

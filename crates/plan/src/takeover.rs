@@ -148,7 +148,13 @@ mod tests {
     }
 
     fn reference(block: bool) -> Value {
-        json!([{"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u", "controller": true, "blockOwnerDeletion": block}])
+        json!([
+            {
+                "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1",
+                "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "u", "controller": true,
+                "blockOwnerDeletion": block
+            }
+        ])
     }
 
     fn found(manifest: &Value, live: &Value) -> Vec<String> {
@@ -160,21 +166,38 @@ mod tests {
 
     fn manifest() -> Value {
         json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
-            "metadata": {"name": "d", "namespace": "n", "labels": {OWNER_LABEL: "networkaddonsconfig.cluster"}, "ownerReferences": reference(false)},
+            "metadata": {
+                "name": "d", "namespace": "n",
+                "labels": {OWNER_LABEL: "networkaddonsconfig.cluster"},
+                "ownerReferences": reference(false)
+            },
             "spec": {"template": {"spec": {"containers": [{"name": "c", "image": "new"}]}}}})
     }
 
     /// As an operator that writes by update leaves it, with the API server's defaults.
     fn original() -> Value {
-        let container = json!({"name": "c", "image": "old", "command": ["x"], "terminationMessagePolicy": "File"});
-        let fields = json!({".": {}, "f:name": {}, "f:image": {}, "f:command": {}, "f:terminationMessagePolicy": {}});
+        let container = json!({
+            "name": "c", "image": "old", "command": ["x"], "terminationMessagePolicy": "File"
+        });
+        let fields = json!({
+            ".": {}, "f:name": {}, "f:image": {}, "f:command": {}, "f:terminationMessagePolicy": {}
+        });
         json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
             "metadata": {"name": "d", "namespace": "n", "labels": {"theirs": "1"}, "ownerReferences": reference(true), "managedFields": [
                 {"manager": "manager", "operation": "Update", "fieldsV1": {
                     "f:metadata": {"f:labels": {"f:theirs": {}}},
-                    "f:spec": {"f:updateStrategy": {"f:type": {}, "f:rollingUpdate": {".": {}, "f:maxSurge": {}, "f:maxUnavailable": {}}},
-                        "f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": fields}, "f:dnsPolicy": {}}}}}}]},
-            "spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+                    "f:spec": {"f:updateStrategy": {
+                        "f:type": {},
+                        "f:rollingUpdate": {".": {}, "f:maxSurge": {}, "f:maxUnavailable": {}}
+                    },
+                        "f:template": {
+                            "f:spec": {
+                                "f:containers": {"k:{\"name\":\"c\"}": fields}, "f:dnsPolicy": {}
+                            }
+                        }}}}]},
+            "spec": {"updateStrategy": {
+                "type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}
+            },
                 "template": {"spec": {"containers": [container], "dnsPolicy": "ClusterFirst"}}}})
     }
 

@@ -41,10 +41,20 @@ fn webhooks() -> ObjectKey {
 struct Hooks;
 
 fn units() -> Vec<Unit> {
-    let secret = |name: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}, "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": "", "ca.crt": ""}});
-    let hook = json!({"name": "a.example.com", "clientConfig": {"service": {"name": "server", "namespace": NAMESPACE}}, "failurePolicy": "Ignore",
+    let secret = |name: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE},
+            "type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": "", "ca.crt": ""}
+        })
+    };
+    let hook = json!({"name": "a.example.com", "clientConfig": {
+        "service": {"name": "server", "namespace": NAMESPACE}
+    }, "failurePolicy": "Ignore",
         "sideEffects": "None", "admissionReviewVersions": ["v1"]});
-    let hooks = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "hooks"}, "webhooks": [hook]});
+    let hooks = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "hooks"}, "webhooks": [hook]
+    });
     vec![Unit {
         name: "hooks".into(),
         objects: [secret("serving"), secret("authority"), hooks]
@@ -131,7 +141,11 @@ async fn a_certificate_is_renewed_when_it_is_time() {
         .kubectl_with_input(&["apply", "--server-side", "-f", "-"], &definition)
         .await
         .unwrap();
-    let resource = json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}}).to_string();
+    let resource = json!({
+        "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig",
+        "metadata": {"name": "cluster"}
+    })
+    .to_string();
     wait("the resource is made", async || {
         control_plane
             .kubectl_with_input(&["apply", "-f", "-"], &resource)

@@ -99,7 +99,10 @@ impl Candidate {
     /// A write like any of the operator's.
     async fn write(&self) -> Result<Value, Error> {
         let key = ObjectKey::new(kinds::CONFIG_MAP, "default", "written");
-        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "written", "namespace": "default"}});
+        let body = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "written", "namespace": "default"}
+        });
         self.cluster.apply(&key, &body, "weft/test").await
     }
 
@@ -295,8 +298,13 @@ async fn a_process_takes_over_from_a_dead_one_of_its_pod_at_once() {
         Proxy::start(&control_plane).await.unwrap(),
     );
     // A lease of an hour: nobody waits for its end.
-    let dead = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "weft-test", "namespace": "default"},
-        "spec": {"holderIdentity": "a_uid-1_0", "leaseDurationSeconds": 3600, "renewTime": "2026-01-01T00:00:00.000000Z", "leaseTransitions": 7}});
+    let dead = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {
+        "name": "weft-test", "namespace": "default"
+    },
+        "spec": {
+            "holderIdentity": "a_uid-1_0", "leaseDurationSeconds": 3600,
+            "renewTime": "2026-01-01T00:00:00.000000Z", "leaseTransitions": 7
+        }});
     direct.apply(&key(), &dead, "somebody").await.unwrap();
     let other = candidate_of_pod(&proxy, "b_uid-2_1", Some("b_uid-2_"), 6).await;
     let mut next = candidate_of_pod(&proxy, "a_uid-1_1", Some("a_uid-1_"), 6).await;
@@ -322,8 +330,13 @@ async fn of_two_that_see_a_lease_end_one_wins() {
     );
     for round in 1..=5 {
         // Held by somebody who is dead.
-        let dead = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "weft-test", "namespace": "default"},
-            "spec": {"holderIdentity": "dead", "leaseDurationSeconds": 1, "renewTime": "2026-01-01T00:00:00.000000Z", "leaseTransitions": 7}});
+        let dead = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {
+            "name": "weft-test", "namespace": "default"
+        },
+            "spec": {
+                "holderIdentity": "dead", "leaseDurationSeconds": 1,
+                "renewTime": "2026-01-01T00:00:00.000000Z", "leaseTransitions": 7
+            }});
         direct.apply(&key(), &dead, "somebody").await.unwrap();
         // Both have seen it end and are about to take it.
         let both = proxy.inject(Match::any().resource("leases").verb("update"), Fault::Hold);

@@ -56,7 +56,9 @@ impl Domain for Fragile {
         let (spec, name) = (&input.resource["spec"], &input.resource["metadata"]["name"]);
         assert!(spec["ovs"].is_null(), "the bottom has fallen out");
         let policy = spec["imagePullPolicy"].clone();
-        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("made-for-{}", name.as_str().unwrap()), "namespace": "default"},
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "name": format!("made-for-{}", name.as_str().unwrap()), "namespace": "default"
+        },
             "data": {"policy": policy}});
         let unit = Unit {
             name: "map".into(),
@@ -152,7 +154,11 @@ async fn a_panic_in_a_pass_becomes_a_condition() {
     let running = tokio::spawn(controller.run(is_leading, stop.clone()));
 
     let resource = |name: &str, spec: Value| {
-        json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "metadata": {"name": name}, "spec": spec}).to_string()
+        json!({
+            "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1",
+            "kind": "NetworkAddonsConfig", "metadata": {"name": name}, "spec": spec
+        })
+        .to_string()
     };
     let apply = async |name: &str, spec: Value| {
         let deadline = Instant::now() + PATIENCE;

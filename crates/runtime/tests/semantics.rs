@@ -17,7 +17,10 @@ fn key(name: &str) -> ObjectKey {
 }
 
 fn map(name: &str, data: Value) -> Value {
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data})
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"},
+        "data": data
+    })
 }
 
 fn version(object: &Value) -> u64 {
@@ -109,12 +112,22 @@ async fn additions_go_once_their_ownership_is_ours(cluster: &Cluster) {
 
 async fn elements_of_lists_too(cluster: &Cluster) {
     let key = ObjectKey::new(kinds::DAEMON_SET, "default", "d");
-    let body = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d", "namespace": "default"}, "spec": {
+    let body = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {
+        "name": "d", "namespace": "default"
+    }, "spec": {
         "selector": {"matchLabels": {"app": "d"}},
-        "template": {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [{"name": "c", "image": "i", "env": [{"name": "A", "value": "1"}]}]}}}});
+        "template": {
+            "metadata": {"labels": {"app": "d"}},
+            "spec": {
+                "containers": [{"name": "c", "image": "i", "env": [{"name": "A", "value": "1"}]}]
+            }
+        }}});
     let first = cluster.apply(&key, &body, ME).await.unwrap();
     let added = json!({"spec": {"template": {"spec": {"containers": [
-        {"name": "c", "image": "i", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}, {"name": "side", "image": "i"}]}}}});
+        {
+            "name": "c", "image": "i",
+            "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
+        }, {"name": "side", "image": "i"}]}}}});
     let live = cluster.merge_patch(&key, "", &added, THEM).await.unwrap();
     assert_eq!(live["metadata"]["generation"], 2);
     cluster
@@ -163,7 +176,9 @@ async fn a_write_on_old_knowledge_is_refused(cluster: &Cluster) {
         .merge_patch(&key("old"), "", &json!({"data": {"a": "2"}}), THEM)
         .await
         .unwrap();
-    let stale = json!({"metadata": {"resourceVersion": first["metadata"]["resourceVersion"]}, "data": {"a": "3"}});
+    let stale = json!({
+        "metadata": {"resourceVersion": first["metadata"]["resourceVersion"]}, "data": {"a": "3"}
+    });
     assert_eq!(
         code(cluster.merge_patch(&key("old"), "", &stale, ME).await),
         409,
@@ -242,15 +257,25 @@ async fn an_apply_of_what_must_be_new_takes_nothing(cluster: &Cluster) {
     );
     // Another storage strategy, and one that other paths of the API server serve.
     let role = ObjectKey::new(kinds::CLUSTER_ROLE, "", "new");
-    let body = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "new"}, "rules": []});
+    let body = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "new"}, "rules": []
+    });
     cluster.apply_new(&role, &body, ME).await.unwrap();
     assert_eq!(code(cluster.apply_new(&role, &body, ME).await), 409);
     let definition = ObjectKey::new(kinds::CUSTOM_RESOURCE_DEFINITION, "", "things.example.org");
     let body = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.org"},
         "spec": {
-            "group": "example.org", "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+            "group": "example.org", "scope": "Cluster", "names": {
+                "plural": "things", "kind": "Thing"
+            },
+            "versions": [
+                {
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object"}}
+                }
+            ],
         },
     });
     cluster.apply_new(&definition, &body, ME).await.unwrap();

@@ -117,7 +117,9 @@ pub(crate) fn config(builtin: &str, stages: &[Stage]) -> Result<String> {
     // By kwok only Pending pods become Ready; here also those that crashed or were unready.
     for requirement in requirements(&mut ready)? {
         if requirement["key"] == ".status.phase" {
-            *requirement = json!({"key": ".status.phase", "operator": "NotIn", "values": ["Succeeded", "Failed"]});
+            *requirement = json!({
+                "key": ".status.phase", "operator": "NotIn", "values": ["Succeeded", "Failed"]
+            });
         }
     }
 

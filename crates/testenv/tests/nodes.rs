@@ -114,7 +114,10 @@ fn pod(name: &str, node: &str, host_network: bool) -> String {
         "containers": [{
             "name": "web",
             "image": images::TOOLS,
-            "command": ["sh", "-c", format!("mkdir /www && echo {name} on {node} >/www/index.html && exec httpd -f -p '[::]:8080' -h /www")],
+            "command": [
+                "sh", "-c",
+                format!("mkdir /www && echo {name} on {node} >/www/index.html && exec httpd -f -p '[::]:8080' -h /www")
+            ],
             "readinessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1},
         }],
     }})

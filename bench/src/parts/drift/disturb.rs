@@ -135,7 +135,10 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_made_and_what_cannot_be_is_said() {
-        let mut workload = json!({"kind": "DaemonSet", "spec": {"template": {"metadata": {}, "spec": {"containers": [{"image": "a"}]}}}});
+        let mut workload = json!({
+            "kind": "DaemonSet",
+            "spec": {"template": {"metadata": {}, "spec": {"containers": [{"image": "a"}]}}}
+        });
         assert!(edit(&mut workload) && add(&mut workload));
         assert_eq!(
             workload

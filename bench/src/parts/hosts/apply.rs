@@ -89,8 +89,18 @@ pub async fn on_host() -> Result<()> {
         },
     };
     let address = |last: u8| {
-        let ipv4 = json!({"enabled": true, "dhcp": false, "address": [{"ip": format!("198.51.100.{last}"), "prefix-length": 24}]});
-        let state = json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "ipv4": ipv4, "ipv6": {"enabled": false}}]});
+        let ipv4 = json!({
+            "enabled": true, "dhcp": false,
+            "address": [{"ip": format!("198.51.100.{last}"), "prefix-length": 24}]
+        });
+        let state = json!({
+            "interfaces": [
+                {
+                    "name": "eth1", "type": "ethernet", "state": "up", "ipv4": ipv4,
+                    "ipv6": {"enabled": false}
+                }
+            ]
+        });
         nmstate::NetworkState::new_from_json(&state.to_string())
             .map_err(|error| anyhow::anyhow!("{error}"))
     };

@@ -171,8 +171,13 @@ async fn create_nodes(weft: &Installation, nodes: &[String]) -> Result<()> {
     let rest = Rest::new(weft.lab().client());
     let resources = json!({"cpu": "32", "memory": "128Gi", "pods": "500"});
     Rest::concurrently(nodes, async |name| {
-        let labels = json!({"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "kubernetes.io/hostname": name});
-        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
+        let labels = json!({
+            "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+            "kubernetes.io/hostname": name
+        });
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {
+            "name": name, "labels": labels
+        },
             "status": {"capacity": resources, "allocatable": resources}});
         rest.create("/api/v1/nodes", &node).await.map(drop)
     })

@@ -147,7 +147,9 @@ pub fn bridge(name: &str, max_unavailable: &str) -> Value {
     json!({
         "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": name},
         "spec": {"maxUnavailable": max_unavailable, "desiredState": {"interfaces": [{"name": name, "type": "linux-bridge", "state": "up",
-            "ipv4": {"enabled": false}, "ipv6": {"enabled": false}, "bridge": {"options": {"stp": {"enabled": false}}, "port": []}}]}},
+            "ipv4": {"enabled": false}, "ipv6": {"enabled": false}, "bridge": {
+                "options": {"stp": {"enabled": false}}, "port": []
+            }}]}},
     })
 }
 

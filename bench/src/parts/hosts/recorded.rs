@@ -194,9 +194,9 @@ mod tests {
 
     #[test]
     fn what_is_applied_is_there_and_goes_with_a_rollback() {
-        let (host, _changes) = Recorded::new(
-            &json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500}]}),
-        );
+        let (host, _changes) = Recorded::new(&json!({
+            "interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500}]
+        }));
         let desired = NetworkState::new_from_json(
             r#"{"interfaces": [{"name": "br1", "type": "linux-bridge", "state": "up"}]}"#,
         )

@@ -264,11 +264,14 @@ mod tests {
             args(&ipam(json!({}))),
             json!([fixed[0], fixed[1], "--tls-min-version=VersionTLS13"])
         );
-        let profile = json!({"custom": {"minTLSVersion": "VersionTLS12", "ciphers": ["ECDHE-RSA-AES128-GCM-SHA256"]}});
+        let profile = json!({
+            "custom": {"minTLSVersion": "VersionTLS12", "ciphers": ["ECDHE-RSA-AES128-GCM-SHA256"]}
+        });
         assert_eq!(
-            args(&ipam(
-                json!({"kubevirtIpamController": {"defaultNetworkNADNamespace": "ovn"}, "tlsSecurityProfile": profile})
-            )),
+            args(&ipam(json!({
+                "kubevirtIpamController": {"defaultNetworkNADNamespace": "ovn"},
+                "tlsSecurityProfile": profile
+            }))),
             json!([
                 fixed[0],
                 fixed[1],
@@ -410,7 +413,15 @@ mod tests {
     #[test]
     fn the_secret_of_cert_manager_is_known() {
         let settings = Settings::default();
-        let secret = |name: &str, certificate: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "cluster-network-addons", "name": name, "annotations": {"cert-manager.io/certificate-name": certificate}}});
+        let secret = |name: &str, certificate: &str| {
+            json!({
+                "apiVersion": "v1", "kind": "Secret",
+                "metadata": {
+                    "namespace": "cluster-network-addons", "name": name,
+                    "annotations": {"cert-manager.io/certificate-name": certificate}
+                }
+            })
+        };
         assert!(is_made_by_cert_manager(
             &settings,
             &secret(SECRET, CERTIFICATE)

@@ -142,9 +142,10 @@ mod tests {
     #[test]
     fn the_folders_are_those_of_the_nodes_and_the_daemon_finds_them() {
         let by_default = with(json!({}));
-        let k3s = with(
-            json!({"preset": "K3s", "kubeletDir": "/data/kubelet", "networkNamespaceDir": "/var/run/netns"}),
-        );
+        let k3s = with(json!({
+            "preset": "K3s", "kubeletDir": "/data/kubelet",
+            "networkNamespaceDir": "/var/run/netns"
+        }));
         let bin = "/var/lib/rancher/k3s/data/cni";
         for (volume, path) in [
             ("cnibin", bin),

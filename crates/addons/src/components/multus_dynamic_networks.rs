@@ -54,7 +54,10 @@ pub(crate) fn objects(
 }
 
 fn configure(data: &mut Map<String, Value>, cri_socket: &str) -> Result<(), serde_json::Error> {
-    let config = json!({"criSocketPath": format!("{HOST}{cri_socket}"), "multusSocketPath": format!("{HOST}{MULTUS_SOCKET}")});
+    let config = json!({
+        "criSocketPath": format!("{HOST}{cri_socket}"),
+        "multusSocketPath": format!("{HOST}{MULTUS_SOCKET}")
+    });
     data.insert(
         "dynamic-networks-config.json".into(),
         (serde_json::to_string_pretty(&config)? + "\n").into(),
@@ -132,7 +135,10 @@ mod tests {
             let (config, volume, mount, _) = of(json!({"hostCRISocketPath": socket}));
             assert_eq!(
                 config,
-                json!({"criSocketPath": format!("/host{socket}"), "multusSocketPath": "/host/run/multus/multus.sock"})
+                json!({
+                    "criSocketPath": format!("/host{socket}"),
+                    "multusSocketPath": "/host/run/multus/multus.sock"
+                })
             );
             assert_eq!((volume, mount), (folder.into(), mounted.into()), "{socket}");
         }

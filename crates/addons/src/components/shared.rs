@@ -154,7 +154,9 @@ mod tests {
             );
             assert_eq!(
                 rule["ports"],
-                serde_json::json!([{"protocol": "TCP", "port": port}, {"protocol": "UDP", "port": port}])
+                serde_json::json!([
+                    {"protocol": "TCP", "port": port}, {"protocol": "UDP", "port": port}
+                ])
             );
         }
     }

@@ -102,7 +102,10 @@ pub fn right() -> Vec<Act> {
             "selfSignConfiguration",
             vec![
                 Value::Null,
-                json!({"caRotateInterval": "100h0m0s", "caOverlapInterval": "20h0m0s", "certRotateInterval": "50h0m0s", "certOverlapInterval": "10h0m0s"}),
+                json!({
+                    "caRotateInterval": "100h0m0s", "caOverlapInterval": "20h0m0s",
+                    "certRotateInterval": "50h0m0s", "certOverlapInterval": "10h0m0s"
+                }),
             ],
         ),
         (

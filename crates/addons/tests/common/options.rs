@@ -60,7 +60,11 @@ pub fn changes() -> Vec<Change> {
     };
     vec![
         goes_back(
-            json!({"resources": [{"component": "multus", "container": "kube-multus", "limits": {"memory": "1Gi"}}]}),
+            json!({
+                "resources": [
+                    {"component": "multus", "container": "kube-multus", "limits": {"memory": "1Gi"}}
+                ]
+            }),
             &["multus"],
         ),
         stays(json!({"imagePullPolicy": "Always"}), &everything),
@@ -122,7 +126,12 @@ pub fn changes() -> Vec<Change> {
         ),
         goes_back(json!({"tlsSecurityProfile": custom}), &[POOL, IPAM]),
         stays(
-            json!({"selfSignConfiguration": {"caRotateInterval": "100h", "caOverlapInterval": "20h", "certRotateInterval": "50h", "certOverlapInterval": "10h"}}),
+            json!({
+                "selfSignConfiguration": {
+                    "caRotateInterval": "100h", "caOverlapInterval": "20h",
+                    "certRotateInterval": "50h", "certOverlapInterval": "10h"
+                }
+            }),
             &[POOL_CERTIFICATES],
         ),
         stays(
@@ -147,7 +156,9 @@ pub fn changes() -> Vec<Change> {
         ),
         // KubeMacPool follows its ConfigMap.
         stays(
-            json!({"kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "02:00:00:00:ff:ff"}}),
+            json!({
+                "kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "02:00:00:00:ff:ff"}
+            }),
             &[],
         ),
         goes_back(

@@ -28,7 +28,10 @@ fn text(bytes: &[u8], pieces: &[&str]) -> String {
 }
 
 fn resource(spec: Value) -> Value {
-    json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": spec})
+    json!({
+        "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig",
+        "metadata": {"name": "cluster"}, "spec": spec
+    })
 }
 
 fn decide(resource: &Value, decided: Option<&Value>) -> Result<Decision, Refusal> {

@@ -19,23 +19,43 @@ fn durations() {
         "0", "1", "9", "30", "999999", "9999999", ".5", ".", "+", "-", "h", "m", "s", "ms", "us",
         "\u{b5}s", "\u{3bc}s", "ns", " ", "d",
     ];
-    bolero::check!().with_iterations(INPUTS).with_max_len(8).for_each(|bytes| {
-        let text = text(bytes, &PIECES);
-        let read = text.parse::<GoDuration>();
-        if let Ok(duration) = &read {
-            assert!(duration.nanoseconds() > 0);
-            assert_eq!(duration.to_string().parse::<GoDuration>().unwrap().nanoseconds(), duration.nanoseconds());
-        }
-        // CEL cannot ask for 63 bits: the schema counts digits. And kube-cel, unlike the API
-        // server, does not know µ.
-        let longest = text.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or_default();
-        if text.is_empty() || longest > 6 || !text.is_ascii() {
-            return;
-        }
-        let rotation =
-            json!({"caRotateInterval": text, "caOverlapInterval": text, "certRotateInterval": text, "certOverlapInterval": text});
-        assert_eq!(agree(&json!({"selfSignConfiguration": rotation})), read.is_ok(), "{text:?}");
-    });
+    bolero::check!()
+        .with_iterations(INPUTS)
+        .with_max_len(8)
+        .for_each(|bytes| {
+            let text = text(bytes, &PIECES);
+            let read = text.parse::<GoDuration>();
+            if let Ok(duration) = &read {
+                assert!(duration.nanoseconds() > 0);
+                assert_eq!(
+                    duration
+                        .to_string()
+                        .parse::<GoDuration>()
+                        .unwrap()
+                        .nanoseconds(),
+                    duration.nanoseconds()
+                );
+            }
+            // CEL cannot ask for 63 bits: the schema counts digits. And kube-cel, unlike the API
+            // server, does not know µ.
+            let longest = text
+                .split(|c: char| !c.is_ascii_digit())
+                .map(str::len)
+                .max()
+                .unwrap_or_default();
+            if text.is_empty() || longest > 6 || !text.is_ascii() {
+                return;
+            }
+            let rotation = json!({
+                "caRotateInterval": text, "caOverlapInterval": text, "certRotateInterval": text,
+                "certOverlapInterval": text
+            });
+            assert_eq!(
+                agree(&json!({"selfSignConfiguration": rotation})),
+                read.is_ok(),
+                "{text:?}"
+            );
+        });
 }
 
 #[test]
@@ -166,22 +186,33 @@ fn quantities() {
         "K",
         " ",
     ];
-    bolero::check!().with_iterations(INPUTS).with_max_len(6).for_each(|bytes| {
-        let text = text(bytes, &PIECES);
-        let amount = quantity(&text);
-        if let Some(amount) = amount.filter(|amount| *amount >= 0) {
-            // In other words.
-            assert_eq!(quantity(&format!("{amount}n")), Some(amount), "{text:?}");
-        }
-        // Kubernetes reads signs, but no amount of a resource has one; and what is too fine or too
-        // much for Weft has more digits than these.
-        let longest = text.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or_default();
-        let exponent = text.split_once(['e', 'E']).map_or(0, |(_, digits)| digits.len());
-        if !text.contains(['+', '-']) && longest <= 6 && exponent <= 1 {
-            let spec = json!({"multus": {}, "resources": [{"component": "multus", "limits": {"memory": text}}]});
-            assert_eq!(agree(&spec), amount.is_some(), "{text:?}: {amount:?}");
-        }
-    });
+    bolero::check!()
+        .with_iterations(INPUTS)
+        .with_max_len(6)
+        .for_each(|bytes| {
+            let text = text(bytes, &PIECES);
+            let amount = quantity(&text);
+            if let Some(amount) = amount.filter(|amount| *amount >= 0) {
+                // In other words.
+                assert_eq!(quantity(&format!("{amount}n")), Some(amount), "{text:?}");
+            }
+            // Kubernetes reads signs, but no amount of a resource has one; and what is too fine or too
+            // much for Weft has more digits than these.
+            let longest = text
+                .split(|c: char| !c.is_ascii_digit())
+                .map(str::len)
+                .max()
+                .unwrap_or_default();
+            let exponent = text
+                .split_once(['e', 'E'])
+                .map_or(0, |(_, digits)| digits.len());
+            if !text.contains(['+', '-']) && longest <= 6 && exponent <= 1 {
+                let spec = json!({
+                    "multus": {}, "resources": [{"component": "multus", "limits": {"memory": text}}]
+                });
+                assert_eq!(agree(&spec), amount.is_some(), "{text:?}: {amount:?}");
+            }
+        });
 }
 
 #[test]

@@ -103,7 +103,11 @@ mod tests {
 
     #[test]
     fn the_way_back_leads_to_before_the_first_generation() {
-        let eth1 = |mtu: u32| json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": mtu}]});
+        let eth1 = |mtu: u32| {
+            json!({
+                "interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": mtu}]
+            })
+        };
         let mut store = Store::default();
         store.applied("p", 1, eth1(9000), &eth1(1500));
         store.applied("p", 2, eth1(4000), &eth1(9000));
@@ -124,7 +128,11 @@ mod tests {
 
     #[test]
     fn what_an_earlier_generation_has_made_goes() {
-        let br1 = |mtu: u32| json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "state": "up", "mtu": mtu}]});
+        let br1 = |mtu: u32| {
+            json!({
+                "interfaces": [{"name": "br1", "type": "linux-bridge", "state": "up", "mtu": mtu}]
+            })
+        };
         let mut store = Store::default();
         store.applied("p", 1, br1(1500), &json!({"interfaces": []}));
         store.applied("p", 2, br1(1400), &br1(1500));

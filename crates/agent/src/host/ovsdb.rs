@@ -95,7 +95,10 @@ mod tests {
             results(json!({"id": 0, "error": null, "result": [rows, {"count": 1}]})).unwrap(),
             [rows.clone(), json!({"count": 1})]
         );
-        let refused = json!({"id": 0, "error": null, "result": [rows, {"error": "timed out", "details": "\"wait\" timed out"}, null]});
+        let refused = json!({
+            "id": 0, "error": null,
+            "result": [rows, {"error": "timed out", "details": "\"wait\" timed out"}, null]
+        });
         assert!(results(refused).unwrap_err().contains("timed out"));
         assert!(
             results(

@@ -275,7 +275,10 @@ impl Switch {
 /// that are no roots).
 fn detach(port: &str) -> Value {
     let port = json!(["uuid", port]);
-    json!({"op": "mutate", "table": "Bridge", "where": [["ports", "includes", port]], "mutations": [["ports", "delete", port]]})
+    json!({
+        "op": "mutate", "table": "Bridge", "where": [["ports", "includes", port]],
+        "mutations": [["ports", "delete", port]]
+    })
 }
 
 /// Attaches a port to its bridge as it was attached, if the bridge is there and no port has its
@@ -298,9 +301,15 @@ fn attach(port: &Port) -> Vec<Value> {
     vec![
         json!({"op": "wait", "timeout": 0, "table": "Bridge", "where": bridge, "columns": ["name"], "until": "==",
             "rows": [{"name": port.bridge}]}),
-        json!({"op": "insert", "table": "Interface", "uuid-name": "interface", "row": row(&port.interface, json!({}))}),
+        json!({
+            "op": "insert", "table": "Interface", "uuid-name": "interface",
+            "row": row(&port.interface, json!({}))
+        }),
         json!({"op": "insert", "table": "Port", "uuid-name": "port", "row": of_port}),
-        json!({"op": "mutate", "table": "Bridge", "where": bridge, "mutations": [["ports", "insert", ["named-uuid", "port"]]]}),
+        json!({
+            "op": "mutate", "table": "Bridge", "where": bridge,
+            "mutations": [["ports", "insert", ["named-uuid", "port"]]]
+        }),
     ]
 }
 
@@ -357,8 +366,17 @@ mod tests {
         } else {
             json!(["set", uuids])
         };
-        let port = |(name, ids): &(&str, Value)| json!({"_uuid": ["uuid", format!("of {name}")], "name": name, "tag": 7, "external_ids": ["map", ids]});
-        let interface = |(name, _): &(&str, Value)| json!({"name": name, "type": "", "ofport_request": ["set", []]});
+        let port = |(name, ids): &(&str, Value)| {
+            json!({
+                "_uuid": ["uuid", format!("of {name}")], "name": name, "tag": 7,
+                "external_ids": ["map", ids]
+            })
+        };
+        let interface = |(name, _): &(&str, Value)| {
+            json!({
+                "name": name, "type": "", "ofport_request": ["set", []]
+            })
+        };
         Switch::of(&[
             json!({"rows": [{"name": "br1", "ports": all}]}),
             json!({"rows": ports.iter().map(port).collect::<Vec<_>>()}),

@@ -203,7 +203,10 @@ mod tests {
     }
 
     fn interface(name: &str, mtu: u32) -> Value {
-        json!({"name": name, "type": "ethernet", "state": "up", "mtu": mtu, "ipv4": {"enabled": false}, "ethtool": {"feature": {"rx-gro": true}}})
+        json!({
+            "name": name, "type": "ethernet", "state": "up", "mtu": mtu, "ipv4": {"enabled": false},
+            "ethtool": {"feature": {"rx-gro": true}}
+        })
     }
 
     #[test]
@@ -232,7 +235,12 @@ mod tests {
 
     #[test]
     fn a_bridge_and_a_port_of_one_name_are_two() {
-        let two = |mtu| json!([{"name": "ovs0", "type": "ovs-bridge"}, {"name": "ovs0", "type": "ovs-interface", "mtu": mtu}]);
+        let two = |mtu| {
+            json!([
+                {"name": "ovs0", "type": "ovs-bridge"},
+                {"name": "ovs0", "type": "ovs-interface", "mtu": mtu}
+            ])
+        };
         assert_eq!(
             text(&two(1), &two(2)),
             json!([{"op": "replace", "path": "/status/1/mtu", "value": 2}])

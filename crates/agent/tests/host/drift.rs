@@ -11,7 +11,9 @@ fn address(policy: &str, interface: &str, address: &str, drift: &str) -> String 
     json!({
         "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": policy},
         "spec": {"drift": drift, "desiredState": {"interfaces": [{"name": interface, "type": "ethernet", "state": "up", "mtu": 1450,
-            "ipv4": {"enabled": true, "dhcp": false, "address": [{"ip": address, "prefix-length": 24}]}, "ipv6": {"enabled": false}}]}},
+            "ipv4": {
+                "enabled": true, "dhcp": false, "address": [{"ip": address, "prefix-length": 24}]
+            }, "ipv6": {"enabled": false}}]}},
     })
     .to_string()
 }
@@ -137,7 +139,10 @@ async fn what_matches_is_looked_for_again_when_interfaces_come() {
     let host = weft.host("node-1").unwrap();
     let policy = json!({
         "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": "late"},
-        "spec": {"match": {"interfaces": {"name": "late*", "type": "linux-bridge"}}, "desiredState": {"interfaces": [{"state": "up", "mtu": 1400}]}},
+        "spec": {
+            "match": {"interfaces": {"name": "late*", "type": "linux-bridge"}},
+            "desiredState": {"interfaces": [{"state": "up", "mtu": 1400}]}
+        },
     });
     weft.apply(&policy.to_string()).await.unwrap();
     wait_policy(&weft, "late", "Available").await;

@@ -80,13 +80,24 @@ impl<'a> Agent<'a> {
 fn address(interface: &str, ip: &str) -> Value {
     let ipv4 =
         json!({"enabled": true, "dhcp": false, "address": [{"ip": ip, "prefix-length": 24}]});
-    json!({"interfaces": [{"name": interface, "type": "ethernet", "state": "up", "ipv4": ipv4, "ipv6": {"enabled": false}}]})
+    json!({
+        "interfaces": [
+            {
+                "name": interface, "type": "ethernet", "state": "up", "ipv4": ipv4,
+                "ipv6": {"enabled": false}
+            }
+        ]
+    })
 }
 
 fn bridge(mtu: u32) -> Value {
     json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "state": "up", "mtu": mtu,
-        "ipv4": {"enabled": true, "dhcp": false, "address": [{"ip": "172.31.1.77", "prefix-length": 24}]}, "ipv6": {"enabled": false},
-        "bridge": {"options": {"stp": {"enabled": false}}, "port": [{"name": "eth1", "vlan": {}}]}}]})
+    "ipv4": {
+        "enabled": true, "dhcp": false, "address": [{"ip": "172.31.1.77", "prefix-length": 24}]
+    }, "ipv6": {"enabled": false},
+    "bridge": {
+        "options": {"stp": {"enabled": false}}, "port": [{"name": "eth1", "vlan": {}}]
+    }}]})
 }
 
 async fn default_route(host: &Host) -> Value {
@@ -158,8 +169,11 @@ async fn what_cuts_the_host_off_is_rolled_back() {
     assert_eq!(route[0]["gateway"], "172.31.0.1");
 
     let wrong_gateway = json!({"routes": {"config": [
-        {"state": "absent", "destination": "0.0.0.0/0", "next-hop-interface": "eth0"},
-        {"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "172.31.0.99"}]}});
+    {"state": "absent", "destination": "0.0.0.0/0", "next-hop-interface": "eth0"},
+    {
+        "destination": "0.0.0.0/0", "next-hop-interface": "eth0",
+        "next-hop-address": "172.31.0.99"
+    }]}});
     let error = agent.apply(&wrong_gateway).await.unwrap_err();
     assert!(
         error.contains("Probe (default gateway): not within 4 s") && error.contains("172.31.0.99"),
@@ -234,8 +248,11 @@ async fn a_leftover_checkpoint_is_no_obstacle() {
 fn cut_off(mtu: u32) -> Value {
     let mut state = bridge(mtu);
     state["routes"] = json!({"config": [
-        {"state": "absent", "destination": "0.0.0.0/0", "next-hop-interface": "eth0"},
-        {"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "172.31.0.99"}]});
+    {"state": "absent", "destination": "0.0.0.0/0", "next-hop-interface": "eth0"},
+    {
+        "destination": "0.0.0.0/0", "next-hop-interface": "eth0",
+        "next-hop-address": "172.31.0.99"
+    }]});
     state
 }
 
@@ -590,7 +607,11 @@ async fn plan_and_apply_refuse_in_the_same_words() {
     let lab = HostLab::builder().hosts(1).start().await.unwrap();
     let host = &lab.hosts()[0];
     let agent = Agent::on(host);
-    let bridge = |name: &str, port: &str| json!({"name": name, "type": "linux-bridge", "state": "up", "bridge": {"port": [{"name": port}]}});
+    let bridge = |name: &str, port: &str| {
+        json!({
+            "name": name, "type": "linux-bridge", "state": "up", "bridge": {"port": [{"name": port}]}
+        })
+    };
     for (interfaces, expected) in [
         (
             json!([{"name": "eth77", "type": "ethernet", "state": "up"}]),
@@ -605,7 +626,12 @@ async fn plan_and_apply_refuse_in_the_same_words() {
             "interfaces[br2].bridge.port[eth1]: eth1 is to be a port of br1, too",
         ),
         (
-            json!([{"name": "bond0", "type": "bond", "state": "up", "link-aggregation": {"port": ["eth1"]}}]),
+            json!([
+                {
+                    "name": "bond0", "type": "bond", "state": "up",
+                    "link-aggregation": {"port": ["eth1"]}
+                }
+            ]),
             "interfaces[bond0].link-aggregation.mode: is missing, and a new bond needs it",
         ),
         (

@@ -97,7 +97,11 @@ async fn each_example_of_open_vswitch_becomes_available() {
 }
 
 fn policy(name: &str, spec: &Value) -> String {
-    json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": name}, "spec": spec}).to_string()
+    json!({
+        "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy",
+        "metadata": {"name": name}, "spec": spec
+    })
+    .to_string()
 }
 
 fn bridge(stp: bool) -> Value {
@@ -255,7 +259,14 @@ async fn pods_of_ovs_cni_keep_their_bridge() {
     wait_policy(&weft, "br1", "Available").await;
     let bridge_row = vsctl(host, "get bridge br1 _uuid").await;
     let mut cut = no_bridge();
-    cut["routes"] = json!({"config": [{"destination": "172.31.0.2/32", "next-hop-interface": "eth0", "next-hop-address": "172.31.0.99"}]});
+    cut["routes"] = json!({
+        "config": [
+            {
+                "destination": "172.31.0.2/32", "next-hop-interface": "eth0",
+                "next-hop-address": "172.31.0.99"
+            }
+        ]
+    });
     weft.apply(&policy("cut", &json!({"priority": 1, "desiredState": cut})))
         .await
         .unwrap();

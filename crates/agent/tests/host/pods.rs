@@ -7,13 +7,21 @@ use weft_testenv::host_lab::{Capability, Host, HostLab, Installation, Program, c
 use crate::support::{Hold, link, wait_enactment, wait_policy, wait_until};
 
 fn policy(name: &str, spec: &Value) -> String {
-    json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": name}, "spec": spec}).to_string()
+    json!({
+        "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy",
+        "metadata": {"name": name}, "spec": spec
+    })
+    .to_string()
 }
 
 fn bridge(mtu: u32) -> Value {
     json!({"interfaces": [{"name": "br1", "type": "linux-bridge", "state": "up", "mtu": mtu,
-        "ipv4": {"enabled": true, "dhcp": false, "address": [{"ip": "172.31.1.77", "prefix-length": 24}]}, "ipv6": {"enabled": false},
-        "bridge": {"options": {"stp": {"enabled": false}}, "port": [{"name": "eth1", "vlan": {}}]}}]})
+    "ipv4": {
+        "enabled": true, "dhcp": false, "address": [{"ip": "172.31.1.77", "prefix-length": 24}]
+    }, "ipv6": {"enabled": false},
+    "bridge": {
+        "options": {"stp": {"enabled": false}}, "port": [{"name": "eth1", "vlan": {}}]
+    }}]})
 }
 
 fn no_bridge() -> Value {
@@ -118,7 +126,14 @@ async fn pods_of_a_cni_plugin_keep_their_bridge() {
     wait_reachable(host, &port).await;
     let index = link(host, "br1").await["ifindex"].clone();
     let mut cut = no_bridge();
-    cut["routes"] = json!({"config": [{"destination": "172.31.0.2/32", "next-hop-interface": "eth0", "next-hop-address": "172.31.0.99"}]});
+    cut["routes"] = json!({
+        "config": [
+            {
+                "destination": "172.31.0.2/32", "next-hop-interface": "eth0",
+                "next-hop-address": "172.31.0.99"
+            }
+        ]
+    });
     weft.apply(&policy("cut", &json!({"priority": 1, "desiredState": cut})))
         .await
         .unwrap();

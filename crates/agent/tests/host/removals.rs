@@ -23,12 +23,17 @@ fn with_addresses(name: &str, list: &[&str]) -> Value {
         .collect();
     card(
         name,
-        json!({"ipv4": {"enabled": true, "dhcp": false, "address": list}, "ipv6": {"enabled": false}}),
+        json!({
+            "ipv4": {"enabled": true, "dhcp": false, "address": list}, "ipv6": {"enabled": false}
+        }),
     )
 }
 
 fn bridge(rest: Value) -> Value {
-    let mut bridge = json!({"name": "br1", "type": "linux-bridge", "state": "up", "ipv4": {"enabled": false}, "ipv6": {"enabled": false}});
+    let mut bridge = json!({
+        "name": "br1", "type": "linux-bridge", "state": "up", "ipv4": {"enabled": false},
+        "ipv6": {"enabled": false}
+    });
     bridge
         .as_object_mut()
         .unwrap()
@@ -80,9 +85,9 @@ async fn a_removal_is_planned_made_and_leaves_nothing_to_do() {
             "- interfaces[eth1].ipv4.address[172.31.1.50/24]",
         ),
         (
-            bridge(
-                json!({"bridge": {"options": {"stp": {"enabled": false}}, "port": [{"name": "eth1"}]}}),
-            ),
+            bridge(json!({
+                "bridge": {"options": {"stp": {"enabled": false}}, "port": [{"name": "eth1"}]}
+            })),
             "+ interfaces[br1]: linux-bridge",
         ),
         (
@@ -200,7 +205,10 @@ async fn a_new_generation_is_applied_although_nothing_seems_to_differ() {
     let host = weft.host("node-1").unwrap();
     let apply = async |name: &str, desired: &Value| {
         let spec = json!({"onDelete": "revert", "desiredState": desired});
-        let policy = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": name}, "spec": spec});
+        let policy = json!({
+            "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy",
+            "metadata": {"name": name}, "spec": spec
+        });
         weft.apply(&policy.to_string()).await.unwrap();
         wait_policy(&weft, name, "Available").await;
     };

@@ -10,7 +10,9 @@ fn policy(name: &str, interface: &str, address: &str) -> String {
     json!({
         "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": name},
         "spec": {"desiredState": {"interfaces": [{"name": interface, "type": "ethernet", "state": "up",
-            "ipv4": {"enabled": true, "dhcp": false, "address": [{"ip": address, "prefix-length": 24}]}, "ipv6": {"enabled": false}}]}},
+            "ipv4": {
+                "enabled": true, "dhcp": false, "address": [{"ip": address, "prefix-length": 24}]
+            }, "ipv6": {"enabled": false}}]}},
     })
     .to_string()
 }

@@ -63,7 +63,10 @@ async fn an_agent_writes_only_what_its_own_node_has() {
     for node in ["node-1", "node-2"] {
         wait_reported(&weft, node, "eth0", |eth0| eth0["state"] == "up").await;
         let enactment = json!({"apiVersion": "nmstate.io/v1beta1", "kind": "NodeNetworkConfigurationEnactment",
-            "metadata": {"name": format!("{node}.by-hand"), "labels": {"nmstate.io/node": node, "nmstate.io/policy": "by-hand"}}});
+        "metadata": {
+            "name": format!("{node}.by-hand"),
+            "labels": {"nmstate.io/node": node, "nmstate.io/policy": "by-hand"}
+        }});
         weft.apply(&enactment.to_string()).await.unwrap();
     }
     let control_plane = weft.lab().control_plane();

@@ -15,7 +15,14 @@ const SECOND: &str = "hunter2-second";
 fn policy(key: &str) -> String {
     let description = json!({"secretRef": {"name": "wire", "key": key}});
     json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": "wire"}, "spec": {"desiredState":
-        {"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "description": description, "ipv4": {"enabled": false}, "ipv6": {"enabled": false}}]}}})
+        {
+            "interfaces": [
+                {
+                    "name": "eth1", "type": "ethernet", "state": "up", "description": description,
+                    "ipv4": {"enabled": false}, "ipv6": {"enabled": false}
+                }
+            ]
+        }}})
     .to_string()
 }
 
@@ -116,8 +123,11 @@ async fn a_secret_is_read_on_the_node_and_seen_nowhere_else() {
 
     // With the Secret but not the key, it is the same.
     let secret = |data: Value| {
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "wire", "namespace": agent::NAMESPACE}, "stringData": data})
-            .to_string()
+        json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "wire", "namespace": agent::NAMESPACE}, "stringData": data
+        })
+        .to_string()
     };
     weft.apply(&secret(json!({"second": SECOND})))
         .await
@@ -186,7 +196,14 @@ async fn what_the_nodes_own_state_lacks_is_blamed_on_no_policy() {
     let weft = Installation::without_agents(HostLab::builder().hosts(1))
         .await
         .unwrap();
-    let eth1 = json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1400, "ipv4": {"enabled": false}, "ipv6": {"enabled": false}}]});
+    let eth1 = json!({
+        "interfaces": [
+            {
+                "name": "eth1", "type": "ethernet", "state": "up", "mtu": 1400,
+                "ipv4": {"enabled": false}, "ipv6": {"enabled": false}
+            }
+        ]
+    });
     let missing = json!({"secretRef": {"name": "nowhere", "key": "first"}});
     for (name, own, told) in [
         (
@@ -200,7 +217,10 @@ async fn what_the_nodes_own_state_lacks_is_blamed_on_no_policy() {
             "eth77",
         ),
     ] {
-        let state = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-1"}, "spec": {"desiredState": {"interfaces": [own]}}});
+        let state = json!({
+            "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState",
+            "metadata": {"name": "node-1"}, "spec": {"desiredState": {"interfaces": [own]}}
+        });
         weft.apply(&state.to_string()).await.unwrap();
         let policy = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": name},
             "spec": {"onDelete": "revert", "desiredState": eth1}});

@@ -12,11 +12,22 @@ use crate::support::{
 };
 
 fn policy(name: &str, spec: Value) -> String {
-    json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": name}, "spec": spec}).to_string()
+    json!({
+        "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy",
+        "metadata": {"name": name}, "spec": spec
+    })
+    .to_string()
 }
 
 fn mtu(interface: &str, mtu: u32) -> Value {
-    json!({"interfaces": [{"name": interface, "type": "ethernet", "state": "up", "mtu": mtu, "ipv4": {"enabled": false}, "ipv6": {"enabled": false}}]})
+    json!({
+        "interfaces": [
+            {
+                "name": interface, "type": "ethernet", "state": "up", "mtu": mtu,
+                "ipv4": {"enabled": false}, "ipv6": {"enabled": false}
+            }
+        ]
+    })
 }
 
 fn bridge(name: &str) -> Value {
@@ -67,7 +78,16 @@ async fn what_cuts_the_node_off_is_rolled_back_and_told() {
     let before = routes().await;
 
     // Nothing at this address forwards anything: the API server is out of reach.
-    let cut = json!({"routes": {"config": [{"destination": "172.31.0.2/32", "next-hop-interface": "eth0", "next-hop-address": "172.31.0.99"}]}});
+    let cut = json!({
+        "routes": {
+            "config": [
+                {
+                    "destination": "172.31.0.2/32", "next-hop-interface": "eth0",
+                    "next-hop-address": "172.31.0.99"
+                }
+            ]
+        }
+    });
     weft.apply(&policy("cut", json!({"desiredState": cut})))
         .await
         .unwrap();
@@ -136,8 +156,11 @@ async fn what_cuts_the_node_off_is_rolled_back_and_told() {
         )
     );
     let gateway = json!({"routes": {"config": [
-        {"state": "absent", "destination": "0.0.0.0/0", "next-hop-interface": "eth0"},
-        {"destination": "0.0.0.0/0", "next-hop-interface": "eth0", "next-hop-address": "172.31.0.99"}]}});
+    {"state": "absent", "destination": "0.0.0.0/0", "next-hop-interface": "eth0"},
+    {
+        "destination": "0.0.0.0/0", "next-hop-interface": "eth0",
+        "next-hop-address": "172.31.0.99"
+    }]}});
     let name_server =
         json!({"dns-resolver": {"config": {"server": ["172.31.0.98"], "search": []}}});
     for (name, desired, probe) in [
@@ -162,9 +185,14 @@ async fn what_cuts_the_node_off_is_rolled_back_and_told() {
     weft.apply(&policy("good", json!({"desiredState": mtu("eth1", 1400)})))
         .await
         .unwrap();
-    weft.apply(&policy("bad", json!({"desiredState": {"interfaces": [{"name": "eth77", "type": "ethernet", "state": "up"}]}})))
-        .await
-        .unwrap();
+    weft.apply(&policy(
+        "bad",
+        json!({
+            "desiredState": {"interfaces": [{"name": "eth77", "type": "ethernet", "state": "up"}]}
+        }),
+    ))
+    .await
+    .unwrap();
     wait_policy(&weft, "good", "Available").await;
     let bad = wait_enactment(&weft, "node-1", "bad", "Failing").await;
     // In the words of both plans, before the host is touched.
@@ -346,7 +374,9 @@ async fn a_killed_agent_goes_on_and_says_so() {
             format!("172.31.1.{number}"),
         );
         let address = json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up",
-            "ipv4": {"enabled": true, "dhcp": false, "address": [{"ip": ip, "prefix-length": 24}]}, "ipv6": {"enabled": false}}]});
+            "ipv4": {
+                "enabled": true, "dhcp": false, "address": [{"ip": ip, "prefix-length": 24}]
+            }, "ipv6": {"enabled": false}}]});
         // For a rollback the API server must be out of reach after the change, once.
         let cut = (phase == "Rollback").then(|| Hold::at(host, "Probe"));
         weft.apply(&policy(&name, json!({"desiredState": address})))
@@ -629,9 +659,14 @@ async fn on_demand_the_agent_carries_out_policies_where_no_pod_of_it_runs() {
     }
 
     // A failure is told, too; and what comes when nobody is there waits for the next run.
-    weft.apply(&policy("bad", json!({"desiredState": {"interfaces": [{"name": "eth77", "type": "ethernet", "state": "up"}]}})))
-        .await
-        .unwrap();
+    weft.apply(&policy(
+        "bad",
+        json!({
+            "desiredState": {"interfaces": [{"name": "eth77", "type": "ethernet", "state": "up"}]}
+        }),
+    ))
+    .await
+    .unwrap();
     wait_policy(&weft, "bad", "Ignored").await;
     once("node-1", 2).await;
     wait_policy(&weft, "bad", "Degraded").await;
@@ -687,9 +722,14 @@ async fn on_demand_the_agent_carries_out_what_is_granted() {
     );
     wait_policy(&weft, "good", "Available").await;
 
-    weft.apply(&policy("bad", json!({"desiredState": {"interfaces": [{"name": "eth77", "type": "ethernet", "state": "up"}]}})))
-        .await
-        .unwrap();
+    weft.apply(&policy(
+        "bad",
+        json!({
+            "desiredState": {"interfaces": [{"name": "eth77", "type": "ethernet", "state": "up"}]}
+        }),
+    ))
+    .await
+    .unwrap();
     wait_granted(&weft, "bad").await;
     let mut once = weft
         .run_agent("node-1", &["once"], &[("NNCP_MAX_RETRIES", "1")])

@@ -237,6 +237,8 @@ pub struct ProxyConfig {
 fn arguments(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "object",
-        "additionalProperties": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"},
+        "additionalProperties": {
+            "type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"
+        },
     })
 }

@@ -78,8 +78,14 @@ fn agents() -> [Value; 2] {
         "variables": [
             {"name": "node", "expression": NODE_OF_TOKEN},
             {"name": "subject", "expression": "request.operation == 'DELETE' ? oldObject : object"},
-            {"name": "isState", "expression": format!("request.resource.resource == '{}'", state::PLURAL)},
-            {"name": "isStatus", "expression": "has(request.subResource) && request.subResource == 'status'"},
+            {
+                "name": "isState",
+                "expression": format!("request.resource.resource == '{}'", state::PLURAL)
+            },
+            {
+                "name": "isStatus",
+                "expression": "has(request.subResource) && request.subResource == 'status'"
+            },
             // Labels and specification as they are stored: an update of the status changes neither.
             {
                 "name": "label",

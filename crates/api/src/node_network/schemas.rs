@@ -37,7 +37,9 @@ pub(super) fn label_selector(generator: &mut SchemaGenerator) -> Schema {
                     "type": "object",
                     "required": ["key", "operator"],
                     "properties": {
-                        "key": {"description": "The key of a label.", "type": "string", "maxLength": 317},
+                        "key": {
+                            "description": "The key of a label.", "type": "string", "maxLength": 317
+                        },
                         "operator": {
                             "description": "What must hold of the label's value.",
                             "type": "string",
@@ -48,7 +50,10 @@ pub(super) fn label_selector(generator: &mut SchemaGenerator) -> Schema {
                             "type": "array",
                             "maxItems": 256,
                             "x-kubernetes-list-type": "atomic",
-                            "items": {"type": "string", "maxLength": 63, "x-kubernetes-validations": scheduling::label_value()},
+                            "items": {
+                                "type": "string", "maxLength": 63,
+                                "x-kubernetes-validations": scheduling::label_value()
+                            },
                         },
                     },
                     "x-kubernetes-validations": rules::label_expression(),
@@ -70,5 +75,8 @@ pub(super) fn globs(_: &mut SchemaGenerator) -> Schema {
 
 /// What an operator of this version decides.
 pub(super) fn decision(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "enum": [Decision::Granted, Decision::Pending, Decision::Aborted, Decision::Revert]})
+    json_schema!({
+        "type": "string",
+        "enum": [Decision::Granted, Decision::Pending, Decision::Aborted, Decision::Revert]
+    })
 }

@@ -177,7 +177,12 @@ fn objects_of_kubernetes_nmstate_are_read() {
             "policyGeneration": 3,
             "features": ["static-route"],
             "retryCount": {"3": 1},
-            "capturedStates": {"default-gw": {"state": {"interfaces": []}, "metaInfo": {"version": "0", "time": "2026-01-02T03:04:05Z"}}},
+            "capturedStates": {
+                "default-gw": {
+                    "state": {"interfaces": []},
+                    "metaInfo": {"version": "0", "time": "2026-01-02T03:04:05Z"}
+                }
+            },
             "conditions": [{"type": "Available", "status": "True", "lastHeartbeatTime": null}],
         },
     }))

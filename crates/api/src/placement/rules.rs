@@ -174,7 +174,12 @@ pub(super) fn endpoints() -> Value {
 /// on, that of the original's webhook: tests of other projects look for it.
 fn keys(known: &str, plain: &str, message: impl Fn(&str) -> String) -> Value {
     let other = format!("self.filter(key, !(key in {known}))[0]");
-    json!([{"rule": format!("self.all(key, key in {known})"), "message": plain, "messageExpression": message(&other)}])
+    json!([
+        {
+            "rule": format!("self.all(key, key in {known})"), "message": plain,
+            "messageExpression": message(&other)
+        }
+    ])
 }
 
 /// For networks.

@@ -7,7 +7,9 @@ use crate::quantity::quantity;
 
 /// Amounts of resources by the name of the resource.
 pub(super) fn amounts(generator: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "object", "maxProperties": 64, "additionalProperties": quantity(generator)})
+    json_schema!({
+        "type": "object", "maxProperties": 64, "additionalProperties": quantity(generator)
+    })
 }
 
 /// Labels or annotations of an object.
@@ -22,7 +24,9 @@ pub(super) fn attachments(_: &mut SchemaGenerator) -> Schema {
         // The limits keep the cost of the rules within what the API server allows.
         "maxItems": 32,
         "x-kubernetes-list-type": "atomic",
-        "items": {"type": "string", "maxLength": 253, "x-kubernetes-validations": rules::attachment()},
+        "items": {
+            "type": "string", "maxLength": 253, "x-kubernetes-validations": rules::attachment()
+        },
         "x-kubernetes-validations": rules::attachments(),
     })
 }
@@ -33,7 +37,9 @@ pub(super) fn source_ranges(_: &mut SchemaGenerator) -> Schema {
         "type": "array",
         "maxItems": 256,
         "x-kubernetes-list-type": "atomic",
-        "items": {"type": "string", "maxLength": 64, "x-kubernetes-validations": rules::source_range()},
+        "items": {
+            "type": "string", "maxLength": 64, "x-kubernetes-validations": rules::source_range()
+        },
     })
 }
 

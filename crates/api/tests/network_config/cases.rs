@@ -10,5 +10,8 @@ pub fn cases() -> Cases {
 
 /// A NetworkConfig with this specification.
 pub fn object(spec: &Value) -> Value {
-    json!({"apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig", "metadata": {"name": "default"}, "spec": spec})
+    json!({
+        "apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig",
+        "metadata": {"name": "default"}, "spec": spec
+    })
 }

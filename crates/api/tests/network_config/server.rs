@@ -110,10 +110,18 @@ async fn fields_that_are_not_known_are_refused_texts_explained_and_columns_shown
         .kubectl_with_input(&["create", "-f", "-"], &minimal.to_string())
         .await
         .unwrap();
-    let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastHeartbeatTime": "2026-01-02T03:04:05Z", "lastTransitionTime": "2026-01-02T03:04:05Z"});
+    let condition = |kind: &str, status: &str| {
+        json!({
+            "type": kind, "status": status, "lastHeartbeatTime": "2026-01-02T03:04:05Z",
+            "lastTransitionTime": "2026-01-02T03:04:05Z"
+        })
+    };
     let status = json!({"status": {
         "effectiveConfiguration": {"defaultNetwork": {"type": "OpenShiftSDN"}},
-        "conditions": [condition("Available", "True"), condition("Progressing", "False"), condition("Degraded", "False")],
+        "conditions": [
+            condition("Available", "True"), condition("Progressing", "False"),
+            condition("Degraded", "False")
+        ],
     }});
     let patch = [
         "patch",

@@ -19,8 +19,14 @@ async fn two_nodes() -> ControlPlane {
         json!({
             "apiVersion": "nmstate.io/v1beta1",
             "kind": "NodeNetworkConfigurationEnactment",
-            "metadata": {"name": format!("{node}.br1"), "labels": {"nmstate.io/node": node, "nmstate.io/policy": "br1"}},
-            "spec": {"policy": "br1", "nodeName": node, "wanted": {"generation": 1, "decision": "Pending"}},
+            "metadata": {
+                "name": format!("{node}.br1"),
+                "labels": {"nmstate.io/node": node, "nmstate.io/policy": "br1"}
+            },
+            "spec": {
+                "policy": "br1", "nodeName": node,
+                "wanted": {"generation": 1, "decision": "Pending"}
+            },
         })
     };
     // As kubernetes-nmstate makes it: labels, and no specification.
@@ -38,7 +44,10 @@ async fn two_nodes() -> ControlPlane {
         node("node-b"),
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account},
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "other", "namespace": NAMESPACE}},
+        {
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": "other", "namespace": NAMESPACE}
+        },
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRole",
@@ -49,7 +58,9 @@ async fn two_nodes() -> ControlPlane {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRoleBinding",
             "metadata": {"name": "everything"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "everything"},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "everything"
+            },
             "subjects": [
                 {"kind": "ServiceAccount", "name": "nmstate-handler", "namespace": NAMESPACE},
                 {"kind": "ServiceAccount", "name": "other", "namespace": NAMESPACE},
@@ -59,7 +70,10 @@ async fn two_nodes() -> ControlPlane {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": "agent", "namespace": NAMESPACE},
-            "spec": {"serviceAccountName": "nmstate-handler", "nodeName": "node-a", "containers": [{"name": "agent", "image": "agent"}]},
+            "spec": {
+                "serviceAccountName": "nmstate-handler", "nodeName": "node-a",
+                "containers": [{"name": "agent", "image": "agent"}]
+            },
         },
         enactment("node-a"), enactment("node-b"), old, torn,
     ]});
@@ -126,7 +140,9 @@ async fn write(cluster: &ControlPlane, as_: &Path, write: &Write) -> Result<Stri
 }
 
 fn state(name: &str) -> Value {
-    json!({"apiVersion": "nmstate.io/v1beta1", "kind": "NodeNetworkState", "metadata": {"name": name}})
+    json!({
+        "apiVersion": "nmstate.io/v1beta1", "kind": "NodeNetworkState", "metadata": {"name": name}
+    })
 }
 
 /// Both tokens that an agent of node-a may have: its pod's, and one bound to the node itself.

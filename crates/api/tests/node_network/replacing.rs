@@ -206,7 +206,12 @@ async fn what_was_stored_as_v1alpha1_is_served_as_the_other_versions() {
 async fn enactments_that_were_stored_as_v1_are_served_too() {
     let cluster = ControlPlane::builder().api_only().start().await.unwrap();
     ours(&cluster).await;
-    let enactment = |name: &str, version: &str| json!({"apiVersion": format!("nmstate.io/{version}"), "kind": "NodeNetworkConfigurationEnactment", "metadata": {"name": name}});
+    let enactment = |name: &str, version: &str| {
+        json!({
+            "apiVersion": format!("nmstate.io/{version}"), "kind": "NodeNetworkConfigurationEnactment",
+            "metadata": {"name": name}
+        })
+    };
     make(&cluster, &enactment("node-a.old", "v1beta1")).await;
     let text = std::fs::read_to_string(fixture("kubernetes-nmstate.crd.yaml")).unwrap();
     let definitions: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();

@@ -79,7 +79,9 @@ async fn fields_that_are_not_known_are_refused_texts_explained_and_columns_shown
     ] {
         let mut misspelt = object(
             kind,
-            &json!({"match": {"interfaces": {"name": "eth1"}}, "desiredState": {"interfaces": [{}]}}),
+            &json!({
+                "match": {"interfaces": {"name": "eth1"}}, "desiredState": {"interfaces": [{}]}
+            }),
         );
         if kind != "NodeNetworkConfigurationPolicy" {
             misspelt["spec"] = json!({});
@@ -176,7 +178,10 @@ async fn fields_that_are_not_known_are_refused_texts_explained_and_columns_shown
 #[tokio::test]
 async fn an_old_policy_can_still_be_labelled() {
     let cluster = with_definitions().await;
-    let old = json!({"match": {"interfaces": {"name": "eth1"}}, "desiredState": {"interfaces": [{"name": "eth1"}]}});
+    let old = json!({
+        "match": {"interfaces": {"name": "eth1"}},
+        "desiredState": {"interfaces": [{"name": "eth1"}]}
+    });
     cluster
         .kubectl_with_input(
             &["create", "-f", "-"],

@@ -14,13 +14,24 @@ async fn what_one_version_wrote_the_other_keeps() {
         (
             "NodeNetworkState",
             "nodenetworkstates",
-            json!({"managed": true, "nodeName": "one", "desiredState": {"interfaces": [{"name": "eth1", "macAddress": "x"}]}}),
-            json!({"currentState": {"capabilities": null, "interfaces": [{"name": "lo", "ifIndex": 1}]}, "handlerNmstateVersion": "2.2.62"}),
+            json!({
+                "managed": true, "nodeName": "one",
+                "desiredState": {"interfaces": [{"name": "eth1", "macAddress": "x"}]}
+            }),
+            json!({
+                "currentState": {
+                    "capabilities": null, "interfaces": [{"name": "lo", "ifIndex": 1}]
+                },
+                "handlerNmstateVersion": "2.2.62"
+            }),
         ),
         (
             "NodeNetworkConfigurationPolicy",
             "nodenetworkconfigurationpolicies",
-            json!({"nodeSelector": {"a": "b"}, "priority": 99, "maxUnavailable": "10%", "desiredState": {"anything": [null, {"else": 1}]}}),
+            json!({
+                "nodeSelector": {"a": "b"}, "priority": 99, "maxUnavailable": "10%",
+                "desiredState": {"anything": [null, {"else": 1}]}
+            }),
             json!({"observedGeneration": 1, "unavailableNodeCountMap": {"1": 2}}),
         ),
         (
@@ -81,7 +92,11 @@ async fn an_enactment_keeps_what_its_schema_does_not_know() {
         "apiVersion": "nmstate.io/v1beta1",
         "kind": "NodeNetworkConfigurationEnactment",
         "metadata": {"name": "node-a.one"},
-        "spec": {"policy": "one", "nodeName": "node-a", "wanted": {"generation": 2, "decision": "Pending"}, "granted": {"generation": 1, "spec": {"new": {"field": [1]}}}},
+        "spec": {
+            "policy": "one", "nodeName": "node-a",
+            "wanted": {"generation": 2, "decision": "Pending"},
+            "granted": {"generation": 1, "spec": {"new": {"field": [1]}}}
+        },
         "extra": {"kept": true},
     });
     cluster

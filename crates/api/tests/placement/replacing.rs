@@ -22,7 +22,13 @@ async fn the_definition_of_placement_operator_is_replaced_and_comes_back() {
     apply(&cluster, &theirs).await;
     let spec = json!({
         "containerImage": "quay.io/example/placement-api:v1", "databaseInstance": "openstack", "secret": "osp-secret", "networkAttachments": ["storage"],
-        "override": {"service": {"internal": {"endpointURL": "http://placement.example", "spec": {"type": "LoadBalancer"}}}},
+        "override": {
+            "service": {
+                "internal": {
+                    "endpointURL": "http://placement.example", "spec": {"type": "LoadBalancer"}
+                }
+            }
+        },
         "resources": {"requests": {"cpu": 1}},
     });
     let text = object(&spec).to_string();
@@ -34,9 +40,18 @@ async fn the_definition_of_placement_operator_is_replaced_and_comes_back() {
     })
     .await;
     let status = json!({"status": {
-        "conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": "Setup complete", "lastTransitionTime": "2026-01-02T03:04:05Z"}],
-        "hash": {"dbsync": "n5b", "input": "n6c"}, "readyCount": 1, "databaseHostname": "openstack.default.svc", "observedGeneration": 1,
-        "lastAppliedTopology": {"name": "a", "namespace": "default"}, "networkAttachments": {"default/storage": ["172.18.0.52"]},
+        "conditions": [
+            {
+                "type": "Ready", "status": "True", "reason": "Ready", "message": "Setup complete",
+                "lastTransitionTime": "2026-01-02T03:04:05Z"
+            }
+        ],
+        "hash": {
+            "dbsync": "n5b", "input": "n6c"
+        }, "readyCount": 1, "databaseHostname": "openstack.default.svc", "observedGeneration": 1,
+        "lastAppliedTopology": {
+            "name": "a", "namespace": "default"
+        }, "networkAttachments": {"default/storage": ["172.18.0.52"]},
     }});
     let patch = [
         "patch",

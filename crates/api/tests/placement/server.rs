@@ -26,7 +26,9 @@ async fn the_server_agrees_with_the_table() {
 #[tokio::test]
 async fn what_is_left_out_gets_the_defaults_of_placement_operator_and_columns_are_shown() {
     let cluster = control_plane().await;
-    let spec = json!({"databaseInstance": "openstack", "secret": "osp-secret", "networkAttachments": ["storage"]});
+    let spec = json!({
+        "databaseInstance": "openstack", "secret": "osp-secret", "networkAttachments": ["storage"]
+    });
     cluster
         .kubectl_with_input(&["create", "-f", "-"], &object(&spec).to_string())
         .await
@@ -36,14 +38,21 @@ async fn what_is_left_out_gets_the_defaults_of_placement_operator_and_columns_ar
         stored["spec"],
         json!({
             "apiTimeout": 60, "databaseAccount": "placement", "databaseInstance": "openstack", "networkAttachments": ["storage"],
-            "passwordSelectors": {"service": "PlacementPassword"}, "preserveJobs": false, "replicas": 1, "secret": "osp-secret",
+            "passwordSelectors": {
+                "service": "PlacementPassword"
+            }, "preserveJobs": false, "replicas": 1, "secret": "osp-secret",
             "serviceUser": "placement",
         })
     );
     let status = json!({"status": {"conditions": [
-        {"type": "Ready", "status": "False", "severity": "Info", "reason": "Requested", "message": "DB create job still running", "lastTransitionTime": "2026-01-02T03:04:05Z"},
+        {
+            "type": "Ready", "status": "False", "severity": "Info", "reason": "Requested",
+            "message": "DB create job still running", "lastTransitionTime": "2026-01-02T03:04:05Z"
+        },
         {"type": "DBReady", "status": "False", "lastTransitionTime": "2026-01-02T03:04:05Z"},
-    ], "networkAttachments": {"default/storage": ["172.18.0.52"]}, "hash": {"dbsync": "a"}, "readyCount": 1}});
+    ], "networkAttachments": {
+        "default/storage": ["172.18.0.52"]
+    }, "hash": {"dbsync": "a"}, "readyCount": 1}});
     let patch = [
         "patch",
         "placementapi",
@@ -76,7 +85,9 @@ async fn what_is_left_out_gets_the_defaults_of_placement_operator_and_columns_ar
 #[tokio::test]
 async fn the_misspelt_networks_are_refused_whatever_the_client_checks() {
     let cluster = control_plane().await;
-    let spec = json!({"databaseInstance": "openstack", "secret": "osp-secret", "networkAttachents": ["storage"]});
+    let spec = json!({
+        "databaseInstance": "openstack", "secret": "osp-secret", "networkAttachents": ["storage"]
+    });
     for validate in ["--validate=strict", "--validate=ignore"] {
         let args = ["create", "--dry-run=server", validate, "-f", "-"];
         let error = cluster
@@ -118,7 +129,10 @@ async fn the_largest_object_is_judged_within_the_budget() {
     let ranges: Vec<_> = (0..256)
         .map(|number| format!("10.0.{number}.0/24"))
         .collect();
-    let service = json!({"spec": {"loadBalancerSourceRanges": ranges}, "endpointURL": format!("http://{}/{}", "a".repeat(1000), "b".repeat(1000))});
+    let service = json!({
+        "spec": {"loadBalancerSourceRanges": ranges},
+        "endpointURL": format!("http://{}/{}", "a".repeat(1000), "b".repeat(1000))
+    });
     let spec = json!({
         "databaseInstance": "openstack", "secret": "osp-secret", "networkAttachments": networks, "customServiceConfig": settings,
         "override": {"service": {"public": service, "internal": service}},
@@ -145,7 +159,9 @@ async fn an_old_object_can_still_be_labelled() {
     }
     apply(&cluster, &crate::replacing::fixture()).await;
     let spec = json!({
-        "containerImage": "a", "databaseInstance": "openstack", "secret": "osp-secret", "tls": {"api": {"public": {"secretName": "a"}}},
+        "containerImage": "a", "databaseInstance": "openstack", "secret": "osp-secret", "tls": {
+            "api": {"public": {"secretName": "a"}}
+        },
         "topologyRef": {"name": "a", "namespace": "elsewhere"}, "customServiceConfig": "foo",
     });
     let text = object(&spec).to_string();

@@ -61,7 +61,11 @@ impl Refused {
     /// nodeSelector, affinity and tolerations.
     pub fn spec(&self) -> Value {
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
-        let of_node = |list: &str| json!({"affinity": {"nodeAffinity": {required: {"nodeSelectorTerms": [{list: [self.spec]}]}}}});
+        let of_node = |list: &str| {
+            json!({
+                "affinity": {"nodeAffinity": {required: {"nodeSelectorTerms": [{list: [self.spec]}]}}}
+            })
+        };
         match (self.expression, self.fields, self.term) {
             (true, _, _) => of_node("matchExpressions"),
             (_, true, _) => of_node("matchFields"),

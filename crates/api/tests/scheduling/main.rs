@@ -38,7 +38,10 @@ fn installation(scheduling: &Value) -> Value {
             spec[infra] = scheduling[name].clone();
         }
     }
-    json!({"apiVersion": "nmstate.io/v1", "kind": "NMState", "metadata": {"name": "nmstate"}, "spec": spec})
+    json!({
+        "apiVersion": "nmstate.io/v1", "kind": "NMState", "metadata": {"name": "nmstate"},
+        "spec": spec
+    })
 }
 
 #[test]
@@ -170,7 +173,10 @@ async fn the_server_agrees_with_the_table_about_a_daemon_set() {
         pod["containers"] = json!([{"name": "a", "image": "a"}]);
         let labels = json!({"a": "b"});
         let template = json!({"metadata": {"labels": labels}, "spec": pod});
-        let set = json!({"metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": labels}, "template": template}});
+        let set = json!({
+            "metadata": {"name": "a"},
+            "spec": {"selector": {"matchLabels": labels}, "template": template}
+        });
         let dry_run = PostParams {
             dry_run: true,
             ..PostParams::default()

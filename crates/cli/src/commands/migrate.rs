@@ -66,7 +66,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 output::print(&texts.join("\n"))?;
             }
             Format::Json => {
-                let all = serde_json::json!({ "domains": inspections.iter().map(Inspection::json).collect::<Vec<_>>() });
+                let all = serde_json::json!({
+                    "domains": inspections.iter().map(Inspection::json).collect::<Vec<_>>()
+                });
                 output::print(&format!("{}\n", serde_json::to_string_pretty(&all)?))?;
             }
         }

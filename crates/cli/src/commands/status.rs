@@ -213,7 +213,11 @@ async fn look(online: &Online, sites: &[Site], by_name: bool) -> Result<Vec<tree
 }
 
 fn text(format: Format, seen: &[tree::Domain], style: Style, one_line: bool) -> Result<String> {
-    let json = || serde_json::json!({ "domains": seen.iter().map(tree::Domain::json).collect::<Vec<_>>() });
+    let json = || {
+        serde_json::json!({
+            "domains": seen.iter().map(tree::Domain::json).collect::<Vec<_>>()
+        })
+    };
     Ok(match format {
         Format::Text => seen
             .iter()

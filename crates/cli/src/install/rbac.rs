@@ -316,7 +316,9 @@ mod tests {
     use weft_plan::kinds;
 
     fn manifest(kind: &str, name: &str, rest: &Value) -> Manifest {
-        let mut object = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}});
+        let mut object = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}
+        });
         object
             .as_object_mut()
             .unwrap()
@@ -344,12 +346,19 @@ mod tests {
     }
 
     fn binding_of(role: &Value) -> Value {
-        json!({"kind": "ClusterRoleBinding", "metadata": {"name": "binding"}, "roleRef": {"kind": role["kind"], "name": role["metadata"]["name"]}})
+        json!({
+            "kind": "ClusterRoleBinding", "metadata": {"name": "binding"},
+            "roleRef": {"kind": role["kind"], "name": role["metadata"]["name"]}
+        })
     }
 
     #[test]
     fn without_a_role_in_the_namespace_the_cluster_wide_one_holds_everything() {
-        let rule = |resource: &str| json!({"rules": [{"apiGroups": [""], "resources": [resource], "verbs": ["get"]}]});
+        let rule = |resource: &str| {
+            json!({
+                "rules": [{"apiGroups": [""], "resources": [resource], "verbs": ["get"]}]
+            })
+        };
         let binding =
             json!({"roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "view"}});
         let objects = [
@@ -371,7 +380,10 @@ mod tests {
             rules,
             json!([
                 {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get"]},
-                {"apiGroups": [RBAC_GROUP], "resources": ["clusterroles"], "resourceNames": ["view"], "verbs": ["bind"]},
+                {
+                    "apiGroups": [RBAC_GROUP], "resources": ["clusterroles"],
+                    "resourceNames": ["view"], "verbs": ["bind"]
+                },
             ])
         );
     }
@@ -383,8 +395,14 @@ mod tests {
                 "ClusterRole",
                 "a",
                 &json!({"rules": [
-                    {"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["watch", "list"]},
-                    {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["y", "x"], "verbs": ["get", "delete"]},
+                    {
+                        "apiGroups": [""], "resources": ["pods", "pods/status"],
+                        "verbs": ["watch", "list"]
+                    },
+                    {
+                        "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["y", "x"],
+                        "verbs": ["get", "delete"]
+                    },
                     {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
                 ]}),
             ),
@@ -411,7 +429,10 @@ mod tests {
                 {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
                 {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["list", "watch"]},
                 {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
-                {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["x", "y"], "verbs": ["delete"]},
+                {
+                    "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["x", "y"],
+                    "verbs": ["delete"]
+                },
                 {"apiGroups": ["apps"], "resources": ["pods"], "verbs": ["get", "list"]},
                 {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
             ])
@@ -420,7 +441,11 @@ mod tests {
 
     #[test]
     fn a_role_that_is_bound_and_not_ours_may_be_bound_by_name_only() {
-        let binding = |role: &str| json!({"roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role}});
+        let binding = |role: &str| {
+            json!({
+                "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role}
+            })
+        };
         let objects = [
             manifest("ClusterRole", "ours", &json!({"rules": []})),
             manifest("ClusterRoleBinding", "a", &binding("ours")),
@@ -430,17 +455,31 @@ mod tests {
         let rules = completed(base, &objects, &[]).unwrap()[0]["rules"].clone();
         assert_eq!(
             rules,
-            json!([{"apiGroups": [RBAC_GROUP], "resources": ["clusterroles"], "resourceNames": ["system:auth-delegator"], "verbs": ["bind"]}])
+            json!([
+                {
+                    "apiGroups": [RBAC_GROUP], "resources": ["clusterroles"],
+                    "resourceNames": ["system:auth-delegator"], "verbs": ["bind"]
+                }
+            ])
         );
     }
 
     #[test]
     fn names_are_those_of_the_objects_and_a_rule_without_any_is_left_out() {
         let base = json!({"kind": "ClusterRole", "metadata": {"name": "operator"}, "rules": [
-            {"apiGroups": [RBAC_GROUP], "resources": ["clusterroles", "clusterrolebindings"], "resourceNames": [OF_CHOSEN_COMPONENTS], "verbs": ["get"]},
+            {
+                "apiGroups": [RBAC_GROUP], "resources": ["clusterroles", "clusterrolebindings"],
+                "resourceNames": [OF_CHOSEN_COMPONENTS], "verbs": ["get"]
+            },
             {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]},
-            {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [OF_CHOSEN_COMPONENTS], "verbs": ["delete"]},
-            {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "resourceNames": [OF_CHOSEN_COMPONENTS], "verbs": ["get"]},
+            {
+                "apiGroups": [""], "resources": ["secrets"],
+                "resourceNames": [OF_CHOSEN_COMPONENTS], "verbs": ["delete"]
+            },
+            {
+                "apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"],
+                "resourceNames": [OF_CHOSEN_COMPONENTS], "verbs": ["get"]
+            },
         ]});
         let objects = [
             manifest("ClusterRole", "b", &json!({})),
@@ -466,8 +505,16 @@ mod tests {
 
     #[test]
     fn all_names_are_open_only_where_a_component_has_such_an_object() {
-        let rule = |resource: &str| json!({"apiGroups": [""], "resources": [resource], "resourceNames": [ANY_IF_OF_CHOSEN_COMPONENTS], "verbs": ["list"]});
-        let base = json!({"kind": "ClusterRole", "metadata": {"name": "operator"}, "rules": [rule("secrets"), rule("services")]});
+        let rule = |resource: &str| {
+            json!({
+                "apiGroups": [""], "resources": [resource],
+                "resourceNames": [ANY_IF_OF_CHOSEN_COMPONENTS], "verbs": ["list"]
+            })
+        };
+        let base = json!({
+            "kind": "ClusterRole", "metadata": {"name": "operator"},
+            "rules": [rule("secrets"), rule("services")]
+        });
         let rules = completed(base, &[], &[ObjectKey::new(kinds::SECRET, "ns", "made")]).unwrap()
             [0]["rules"]
             .clone();
@@ -479,7 +526,10 @@ mod tests {
 
     #[test]
     fn a_role_that_operands_bind_is_kept_only_where_one_does() {
-        let role = json!({"kind": "ClusterRole", "metadata": {"name": "account"}, "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]});
+        let role = json!({
+            "kind": "ClusterRole", "metadata": {"name": "account"},
+            "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]
+        });
         let binding = manifest(
             "RoleBinding",
             "b",
@@ -499,8 +549,14 @@ mod tests {
     fn a_role_with_nothing_to_grant_goes_with_its_binding() {
         let base = vec![
             json!({"kind": "Role", "metadata": {"name": "operator-granted"}, "rules": []}),
-            json!({"kind": "RoleBinding", "metadata": {"name": "operator-granted"}, "roleRef": {"kind": "Role", "name": "operator-granted"}}),
-            json!({"kind": "RoleBinding", "metadata": {"name": "other"}, "roleRef": {"kind": "Role", "name": "other"}}),
+            json!({
+                "kind": "RoleBinding", "metadata": {"name": "operator-granted"},
+                "roleRef": {"kind": "Role", "name": "operator-granted"}
+            }),
+            json!({
+                "kind": "RoleBinding", "metadata": {"name": "other"},
+                "roleRef": {"kind": "Role", "name": "other"}
+            }),
         ];
         let completed = complete(base, &[], &[], Some("ns")).unwrap();
         assert_eq!(
@@ -514,8 +570,11 @@ mod tests {
 
     #[test]
     fn an_object_that_the_roles_would_not_reach_is_refused() {
-        let object =
-            Manifest::new(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "kube-system"}})).unwrap();
+        let object = Manifest::new(json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "a", "namespace": "kube-system"}
+        }))
+        .unwrap();
         let error = complete(Vec::new(), &[&object], &[], Some("ns")).unwrap_err();
         assert!(
             error.to_string().contains("ConfigMap kube-system/a"),

@@ -35,17 +35,32 @@ impl Step {
         let force = ["-n", NAMESPACE, "delete", "configmap", RECORD];
         match self {
             Self::Install => {
-                let spec = json!({"serviceNetwork": "172.30.0.0/16", "clusterNetworks": [{"cidr": "10.128.0.0/14", "hostSubnetLength": 9}], "defaultNetwork": {"type": "OpenShiftSDN"}});
-                let resource = json!({"apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig", "metadata": {"name": "default"}, "spec": spec});
+                let spec = json!({
+                    "serviceNetwork": "172.30.0.0/16",
+                    "clusterNetworks": [{"cidr": "10.128.0.0/14", "hostSubnetLength": 9}],
+                    "defaultNetwork": {"type": "OpenShiftSDN"}
+                });
+                let resource = json!({
+                    "apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig",
+                    "metadata": {"name": "default"}, "spec": spec
+                });
                 cluster.apply(&resource.to_string()).await;
             }
             Self::Force => {
                 cluster.kubectl(&force).await;
-                cluster.patch_resource(json!({"spec": {"defaultNetwork": {"openshiftSDNConfig": {"vxlanPort": 4790}}}})).await;
+                cluster
+                    .patch_resource(json!({
+                        "spec": {"defaultNetwork": {"openshiftSDNConfig": {"vxlanPort": 4790}}}
+                    }))
+                    .await;
             }
             Self::Replace => {
                 cluster.kubectl(&force).await;
-                cluster.patch_resource(json!({"spec": {"defaultNetwork": {"type": "None", "openshiftSDNConfig": null}}})).await;
+                cluster
+                    .patch_resource(json!({
+                        "spec": {"defaultNetwork": {"type": "None", "openshiftSDNConfig": null}}
+                    }))
+                    .await;
             }
             Self::Remove => {
                 cluster

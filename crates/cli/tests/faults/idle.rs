@@ -89,8 +89,16 @@ async fn hold(cluster: &Cluster, name: &str, finalizers: Value) {
 #[tokio::test]
 async fn a_foreign_object_in_the_way_costs_no_request_until_it_changes() {
     let cluster = Cluster::start_default().await;
-    let account = |name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": NAMESPACE}});
-    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "multus"}, "rules": []});
+    let account = |name: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": name, "namespace": NAMESPACE}
+        })
+    };
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "multus"}, "rules": []
+    });
     for theirs in [account("bridge-marker"), role] {
         cluster.apply(&theirs.to_string()).await;
     }
@@ -268,7 +276,10 @@ async fn leftovers_that_a_finalizer_holds_are_waited_for_without_requests() {
 #[tokio::test]
 async fn a_foreign_object_that_may_not_be_watched_is_tried_again_by_timer() {
     let cluster = Cluster::start_default().await;
-    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "bridge-marker", "namespace": NAMESPACE}});
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": "bridge-marker", "namespace": NAMESPACE}
+    });
     cluster.apply(&account.to_string()).await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let watch = Match::any()
@@ -301,7 +312,9 @@ async fn a_foreign_object_in_the_way_of_placement_costs_no_request() {
     })
     .await;
     let in_space = |kind: &str, name: &str, rest: Value| {
-        let mut object = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": SPACE}});
+        let mut object = json!({
+            "apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": SPACE}
+        });
         object
             .as_object_mut()
             .unwrap()
@@ -322,9 +335,14 @@ async fn a_foreign_object_in_the_way_of_placement_costs_no_request() {
         .await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let _operator = Operator::start_via(&cluster, &proxy).await;
-    let spec = json!({"auth": {"strategy": "noauth2"}, "database": {"urlSecret": {"name": "placement-db"}}});
+    let spec = json!({
+        "auth": {"strategy": "noauth2"}, "database": {"urlSecret": {"name": "placement-db"}}
+    });
     let metadata = json!({"name": "placement", "namespace": SPACE});
-    let placement = json!({"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "metadata": metadata, "spec": spec});
+    let placement = json!({
+        "apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI",
+        "metadata": metadata, "spec": spec
+    });
     cluster.apply(&placement.to_string()).await;
     let ready = async |wanted: &str, message: &str| {
         wait_until(&format!("Ready is {wanted}"), async || {

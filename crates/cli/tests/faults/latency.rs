@@ -228,7 +228,10 @@ async fn policies_of_nodes() {
     for wait in waits(Wait::After) {
         slow_down(&cluster, &proxy, wait);
         let operator = start(&cluster, &proxy, "late").await;
-        let nmstate = json!({"apiVersion": "nmstate.io/v1", "kind": "NMState", "metadata": {"name": "nmstate"}, "spec": {"maxUnavailable": "100%"}});
+        let nmstate = json!({
+            "apiVersion": "nmstate.io/v1", "kind": "NMState", "metadata": {"name": "nmstate"},
+            "spec": {"maxUnavailable": "100%"}
+        });
         cluster.apply(&nmstate.to_string()).await;
         cluster.wait_available().await;
         let agents = Agents::of(&cluster, &["node-1", "node-2", "node-3"]).await;
@@ -271,9 +274,15 @@ const POLICY: &str = "bridge";
 
 /// A policy goes from node to node, and never is more than one node changed.
 async fn carry_out(cluster: &Cluster, agents: &Agents, bridge: &str, generation: i64) {
-    let spec = json!({"maxUnavailable": 1, "desiredState": {"interfaces": [{"name": bridge, "type": "linux-bridge", "state": "up"}]}});
+    let spec = json!({
+        "maxUnavailable": 1,
+        "desiredState": {"interfaces": [{"name": bridge, "type": "linux-bridge", "state": "up"}]}
+    });
     let kind = kinds::NODE_NETWORK_CONFIGURATION_POLICY;
-    let policy = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": POLICY}, "spec": spec});
+    let policy = json!({
+        "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": POLICY},
+        "spec": spec
+    });
     cluster.apply(&policy.to_string()).await;
     wait_until("the policy is carried out", async || {
         let now = in_flux(cluster, POLICY).await;

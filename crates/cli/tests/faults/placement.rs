@@ -42,13 +42,22 @@ impl Step {
         match self {
             Self::Install => {
                 database(site, "first.example").await;
-                let spec = json!({"auth": {"strategy": "noauth2"}, "database": {"urlSecret": {"name": "placement-db"}},
+                let spec = json!({"auth": {"strategy": "noauth2"}, "database": {
+                    "urlSecret": {"name": "placement-db"}
+                },
                     "databaseInstance": null, "databaseAccount": null, "secret": null});
                 site.placement(spec).await;
             }
             Self::Move => {
                 database(site, "second.example").await;
-                site.patch(json!({"spec": {"override": {"service": {"public": {"spec": {"sessionAffinity": "ClientIP"}}}}}})).await;
+                site.patch(json!({
+                    "spec": {
+                        "override": {
+                            "service": {"public": {"spec": {"sessionAffinity": "ClientIP"}}}
+                        }
+                    }
+                }))
+                .await;
             }
             Self::InstallAmongPeers => site.placement(held("first")).await,
             Self::Rotate => site.patch(json!({"spec": held("second")})).await,
@@ -99,7 +108,10 @@ async fn database(site: &Site<'_>, host: &str) {
 
 /// The fields that name others' objects.
 fn held(name: &str) -> Value {
-    json!({"databaseAccount": name, "auth": {"applicationCredentialSecret": name}, "topologyRef": {"name": name}})
+    json!({
+        "databaseAccount": name, "auth": {"applicationCredentialSecret": name},
+        "topologyRef": {"name": name}
+    })
 }
 
 fn uses(status: &Value, name: &str) -> bool {
@@ -124,7 +136,11 @@ pub async fn prepare(site: &Site<'_>, steps: &[Step]) {
     for name in ["first", "second"] {
         site.secret(name, &[("AC_ID", name), ("AC_SECRET", name)])
             .await;
-        site.put(json!({"apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology", "metadata": {"name": name}, "spec": {}})).await;
+        site.put(json!({
+            "apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology",
+            "metadata": {"name": name}, "spec": {}
+        }))
+        .await;
     }
 }
 

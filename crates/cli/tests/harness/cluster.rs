@@ -357,7 +357,9 @@ impl Cluster {
 
     /// The Secret of a server's certificate, as whoever makes it in life.
     pub async fn play_certificate(&self, name: &str) {
-        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}, "type": "kubernetes.io/tls",
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {
+            "name": name, "namespace": NAMESPACE
+        }, "type": "kubernetes.io/tls",
             "data": {"tls.crt": "", "tls.key": ""}});
         let params = PatchParams::apply("kubemacpool").force();
         self.api(kinds::SECRET, NAMESPACE)

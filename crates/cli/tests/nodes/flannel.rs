@@ -92,7 +92,9 @@ async fn vxlan_and_nftables_from_nothing_through_changes() {
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "talker"},
         "spec": {
             "nodeName": "node-a", "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "talker", "image": images::TOOLS, "command": ["sh", "-c", talk]}],
+            "containers": [
+                {"name": "talker", "image": images::TOOLS, "command": ["sh", "-c", talk]}
+            ],
         },
     }))
     .await;

@@ -32,7 +32,13 @@ async fn ovs_cni_marks_bridges_and_connects_pods_across_nodes() {
     }
     site.connect().await;
 
-    site.add_ons("multus,ovs", &json!({"multus": {}, "ovs": {}, "images": {"multus": images::MULTUS, "ovsCni": images::OVS_CNI}})).await;
+    site.add_ons(
+        "multus,ovs",
+        &json!({
+            "multus": {}, "ovs": {}, "images": {"multus": images::MULTUS, "ovsCni": images::OVS_CNI}
+        }),
+    )
+    .await;
     site.wait_add_ons().await;
     for node in site.lab.nodes() {
         for plugin in ["ovs", "ovs-mirror-producer", "ovs-mirror-consumer"] {
@@ -52,12 +58,17 @@ async fn ovs_cni_marks_bridges_and_connects_pods_across_nodes() {
         .await;
     }
 
-    let network = json!({"cniVersion": "0.4.0", "type": "ovs", "bridge": "br-ovs", "vlan": 7, "capabilities": {"ips": true}, "ipam": {"type": "static"}});
+    let network = json!({
+        "cniVersion": "0.4.0", "type": "ovs", "bridge": "br-ovs", "vlan": 7,
+        "capabilities": {"ips": true}, "ipam": {"type": "static"}
+    });
     site.apply(&json!({
         "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
         "metadata": {
             "name": "data", "namespace": "default",
-            "annotations": {"k8s.v1.cni.cncf.io/resourceName": "ovs-cni.network.kubevirt.io/br-ovs"},
+            "annotations": {
+                "k8s.v1.cni.cncf.io/resourceName": "ovs-cni.network.kubevirt.io/br-ovs"
+            },
         },
         "spec": {"config": network.to_string()},
     }))
@@ -73,9 +84,13 @@ async fn ovs_cni_marks_bridges_and_connects_pods_across_nodes() {
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": name, "annotations": {"k8s.v1.cni.cncf.io/networks": networks}},
             "spec": {
-                "nodeSelector": {"kubernetes.io/hostname": node}, "terminationGracePeriodSeconds": 0,
+                "nodeSelector": {
+                    "kubernetes.io/hostname": node
+                }, "terminationGracePeriodSeconds": 0,
                 "containers": [{
-                    "name": "tools", "image": images::TOOLS, "resources": {"requests": resources, "limits": resources},
+                    "name": "tools", "image": images::TOOLS, "resources": {
+                        "requests": resources, "limits": resources
+                    },
                     "command": ["sh", "-c", "exec sleep 1000000"],
                 }],
             },

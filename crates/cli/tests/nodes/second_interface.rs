@@ -21,8 +21,18 @@ async fn pods_reach_each_other_over_a_second_interface_across_nodes() {
 
     // An additional network waits for Multus, which NetworkConfig does not bring, and stops nothing
     // else.
-    let config = json!({"cniVersion": "0.3.1", "type": "cnv-bridge", "bridge": "br-data", "capabilities": {"ips": true}, "ipam": {"type": "static"}});
-    site.patch(&json!({"spec": {"additionalNetworks": [{"type": "Raw", "name": "data", "rawCNIConfig": config.to_string()}]}})).await;
+    let config = json!({
+        "cniVersion": "0.3.1", "type": "cnv-bridge", "bridge": "br-data",
+        "capabilities": {"ips": true}, "ipam": {"type": "static"}
+    });
+    site.patch(&json!({
+        "spec": {
+            "additionalNetworks": [
+                {"type": "Raw", "name": "data", "rawCNIConfig": config.to_string()}
+            ]
+        }
+    }))
+    .await;
     wait_until("status says that Multus is missing", async || {
         let status = site.get(&["networkconfig", "default"]).await["status"]["additionalNetworks"]
             .to_string();
@@ -119,7 +129,10 @@ async fn pods_reach_each_other_over_a_second_interface_across_nodes() {
                 "nodeName": node, "terminationGracePeriodSeconds": 0,
                 "containers": [{
                     "name": "tools", "image": images::TOOLS,
-                    "command": ["sh", "-c", format!("mkdir /www && echo {name} >/www/index.html && exec httpd -f -p 8080 -h /www")],
+                    "command": [
+                        "sh", "-c",
+                        format!("mkdir /www && echo {name} >/www/index.html && exec httpd -f -p 8080 -h /www")
+                    ],
                 }],
             },
         }))

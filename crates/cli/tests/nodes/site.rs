@@ -239,7 +239,10 @@ impl Site {
 
     /// A Service for a pod, with an address of each family. Returns the addresses.
     pub async fn service(&self, pod: &str) -> Vec<String> {
-        let ports = json!([{"name": "http", "port": 80, "targetPort": 8080}, {"name": "echo", "port": 9000, "targetPort": 9000}]);
+        let ports = json!([
+            {"name": "http", "port": 80, "targetPort": 8080},
+            {"name": "echo", "port": 9000, "targetPort": 9000}
+        ]);
         self.apply(&json!({
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": pod},
             "spec": {"selector": {"app": pod}, "ports": ports, "ipFamilyPolicy": "PreferDualStack"},

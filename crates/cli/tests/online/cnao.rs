@@ -41,7 +41,10 @@ fn configuration() -> Value {
         "multus": {}, "multusDynamicNetworks": {}, "linuxBridge": {}, "ovs": {}, "macvtap": {}, "kubeSecondaryDNS": {}, "kubevirtIpamController": {},
         "kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "02:00:00:ff:ff:ff"},
         "placementConfiguration": {"infra": placement, "workloads": placement},
-        "selfSignConfiguration": {"caRotateInterval": "168h0m0s", "caOverlapInterval": "24h0m0s", "certRotateInterval": "24h0m0s", "certOverlapInterval": "8h0m0s"},
+        "selfSignConfiguration": {
+            "caRotateInterval": "168h0m0s", "caOverlapInterval": "24h0m0s",
+            "certRotateInterval": "24h0m0s", "certOverlapInterval": "8h0m0s"
+        },
     }})
 }
 
@@ -78,7 +81,12 @@ async fn objects(cluster: &Cluster, uid: &Value) -> Vec<Value> {
             label(&mut object["metadata"], is_manager);
             object["metadata"]["labels"]["networkaddonsoperator.network.kubevirt.io/version"] =
                 "0.102.0".into();
-            object["metadata"]["ownerReferences"] = json!([{"apiVersion": API, "kind": "NetworkAddonsConfig", "name": "cluster", "uid": uid, "controller": true, "blockOwnerDeletion": true}]);
+            object["metadata"]["ownerReferences"] = json!([
+                {
+                    "apiVersion": API, "kind": "NetworkAddonsConfig", "name": "cluster", "uid": uid,
+                    "controller": true, "blockOwnerDeletion": true
+                }
+            ]);
             if object["spec"]["template"].is_object() {
                 label(&mut object["spec"]["template"]["metadata"], is_manager);
             }
@@ -188,7 +196,13 @@ async fn with_equal_images_only_the_listed_pods_restart() {
         cluster.play_certificate(secret).await;
     }
     // As cert-manager marks what it issues.
-    let issued = json!({"metadata": {"annotations": {"cert-manager.io/certificate-name": "kubevirt-ipam-controller-serving-cert"}}});
+    let issued = json!({
+        "metadata": {
+            "annotations": {
+                "cert-manager.io/certificate-name": "kubevirt-ipam-controller-serving-cert"
+            }
+        }
+    });
     cluster
         .patch(kinds::SECRET, NAMESPACE, "webhook-server-cert", issued)
         .await;

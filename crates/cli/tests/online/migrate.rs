@@ -49,7 +49,10 @@ async fn install_original(
             .to_string(),
     )
     .await;
-    let container = json!({"name": name, "image": "registry.example/operator:1", "env": [{"name": "OPERATOR_VERSION", "value": "0.102.0"}]});
+    let container = json!({
+        "name": name, "image": "registry.example/operator:1",
+        "env": [{"name": "OPERATOR_VERSION", "value": "0.102.0"}]
+    });
     let mut workload = json!({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {
         "selector": {"matchLabels": {"name": name}},
         "template": {"metadata": {"labels": {"name": name}}, "spec": {"containers": [container]}},
@@ -97,7 +100,10 @@ async fn a_plain_origin_is_replaced_by_the_command_that_the_check_prints() {
     );
 
     install_original(&control_plane, "Deployment", NAMESPACE, OPERATOR, json!({})).await;
-    let resource = json!({"apiVersion": ADDONS, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": {"multus": {}}});
+    let resource = json!({
+        "apiVersion": ADDONS, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"},
+        "spec": {"multus": {}}
+    });
     apply(&control_plane, &resource.to_string()).await;
     let (text, json) = check(&control_plane, "addons", 0).await;
     assert!(
@@ -117,8 +123,17 @@ async fn a_plain_origin_is_replaced_by_the_command_that_the_check_prints() {
     );
 
     // An object of an old release, for which Weft's operator has no rights.
-    let owner = json!([{"apiVersion": ADDONS, "kind": "NetworkAddonsConfig", "name": "cluster", "uid": "00000000-0000-4000-8000-000000000001"}]);
-    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "nmstate-webhook", "namespace": NAMESPACE, "ownerReferences": owner}, "spec": {"selector": {}}});
+    let owner = json!([
+        {
+            "apiVersion": ADDONS, "kind": "NetworkAddonsConfig", "name": "cluster",
+            "uid": "00000000-0000-4000-8000-000000000001"
+        }
+    ]);
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "nmstate-webhook", "namespace": NAMESPACE, "ownerReferences": owner},
+        "spec": {"selector": {}}
+    });
     apply(&control_plane, &budget.to_string()).await;
     let (text, _) = check(&control_plane, "addons", 0).await;
     assert!(
@@ -160,10 +175,18 @@ async fn a_plain_origin_is_replaced_by_the_command_that_the_check_prints() {
 #[tokio::test]
 async fn what_keeps_an_original_is_in_the_way_and_named_with_the_way_out() {
     let control_plane = cluster().await;
-    let olm = json!({"labels": {"olm.owner": "kubevirt-hyperconverged-operator.v1.17.0", "olm.owner.kind": "ClusterServiceVersion", "olm.owner.namespace": "hco"}});
+    let olm = json!({
+        "labels": {
+            "olm.owner": "kubevirt-hyperconverged-operator.v1.17.0",
+            "olm.owner.kind": "ClusterServiceVersion", "olm.owner.namespace": "hco"
+        }
+    });
     install_original(&control_plane, "Deployment", "hco", OPERATOR, olm).await;
     let labels = json!({"app.kubernetes.io/managed-by": "hco-operator"});
-    let resource = json!({"apiVersion": ADDONS, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster", "labels": labels}, "spec": {"multus": {}}});
+    let resource = json!({
+        "apiVersion": ADDONS, "kind": "NetworkAddonsConfig",
+        "metadata": {"name": "cluster", "labels": labels}, "spec": {"multus": {}}
+    });
     apply(&control_plane, &resource.to_string()).await;
     let (text, json) = check(&control_plane, "addons", 1).await;
     assert!(
@@ -190,7 +213,9 @@ async fn what_keeps_an_original_is_in_the_way_and_named_with_the_way_out() {
         "planned where the original is: {components}"
     );
 
-    let release = json!({"annotations": {"include.release.openshift.io/self-managed-high-availability": "true"}});
+    let release = json!({
+        "annotations": {"include.release.openshift.io/self-managed-high-availability": "true"}
+    });
     install_original(
         &control_plane,
         "DaemonSet",
@@ -237,10 +262,23 @@ async fn what_the_switch_does_not_replace_is_in_the_way() {
         .unwrap();
     let webhook = "placement-operator-validating-webhook-configuration";
     let asked = json!({"name": "vplacementapi.kb.io", "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore",
-        "clientConfig": {"service": {"namespace": "openstack-operators", "name": "placement-operator-webhook-service", "path": "/validate"}},
-        "rules": [{"apiGroups": ["placement.openstack.org"], "apiVersions": ["v1beta1"], "operations": ["UPDATE"], "resources": ["placementapis"]}]});
+    "clientConfig": {
+        "service": {
+            "namespace": "openstack-operators", "name": "placement-operator-webhook-service",
+            "path": "/validate"
+        }
+    },
+    "rules": [
+        {
+            "apiGroups": ["placement.openstack.org"], "apiVersions": ["v1beta1"],
+            "operations": ["UPDATE"], "resources": ["placementapis"]
+        }
+    ]});
     let api = "admissionregistration.k8s.io/v1";
-    let configuration = json!({"apiVersion": api, "kind": "ValidatingWebhookConfiguration", "metadata": {"name": webhook}, "webhooks": [asked]});
+    let configuration = json!({
+        "apiVersion": api, "kind": "ValidatingWebhookConfiguration", "metadata": {"name": webhook},
+        "webhooks": [asked]
+    });
     apply(&control_plane, &configuration.to_string()).await;
     let (text, json) = check(&control_plane, "placement", 1).await;
     assert!(
@@ -261,7 +299,10 @@ async fn what_the_switch_does_not_replace_is_in_the_way() {
     );
 
     // Policies of nodes that report nothing.
-    let policy = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": "p"}, "spec": {"desiredState": {}}});
+    let policy = json!({
+        "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy",
+        "metadata": {"name": "p"}, "spec": {"desiredState": {}}
+    });
     apply(&control_plane, &policy.to_string()).await;
     let (text, _) = check(&control_plane, "node-network", 0).await;
     assert!(text.contains("no node reports its network"), "{text}");
@@ -272,10 +313,15 @@ async fn what_the_switch_does_not_replace_is_in_the_way() {
         .kubectl(&["delete", "crd", states])
         .await
         .unwrap();
-    let version = json!({"name": "v0", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
+    let version = json!({
+        "name": "v0", "served": true, "storage": true,
+        "schema": {"openAPIV3Schema": {"type": "object"}}
+    });
     let names = json!({"plural": "nodenetworkstates", "kind": "NodeNetworkState"});
     let early = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": states},
-        "spec": {"group": "nmstate.io", "scope": "Namespaced", "names": names, "versions": [version]}});
+    "spec": {
+        "group": "nmstate.io", "scope": "Namespaced", "names": names, "versions": [version]
+    }});
     apply(&control_plane, &early.to_string()).await;
     let (text, _) = check(&control_plane, "node-network", 1).await;
     assert!(
@@ -296,8 +342,12 @@ async fn a_workload_that_was_not_applied_is_to_be_deleted_first() {
     let labels = json!({"name": "kubernetes-nmstate-operator"});
     let container =
         json!({"name": name, "image": "registry.example/operator:1", "command": ["manager"]});
-    let original = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": namespace, "name": name}, "spec": {
-        "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}});
+    let original = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {
+        "namespace": namespace, "name": name
+    }, "spec": {
+        "selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels}, "spec": {"containers": [container]}
+        }}});
     control_plane
         .kubectl(&["create", "namespace", namespace])
         .await
@@ -326,11 +376,21 @@ async fn a_workload_that_was_not_applied_is_to_be_deleted_first() {
 async fn a_resource_that_the_operator_would_refuse_is_in_the_way() {
     let control_plane = cluster().await;
     install_original(&control_plane, "Deployment", NAMESPACE, OPERATOR, json!({})).await;
-    let spec = json!({"kubeMacPool": {"rangeStart": "02:00:00:00:00:10", "rangeEnd": "02:00:00:00:00:01"}});
-    let resource = json!({"apiVersion": ADDONS, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": spec});
+    let spec = json!({
+        "kubeMacPool": {"rangeStart": "02:00:00:00:00:10", "rangeEnd": "02:00:00:00:00:01"}
+    });
+    let resource = json!({
+        "apiVersion": ADDONS, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"},
+        "spec": spec
+    });
     // The original's definition has no such rule.
     let definition = "networkaddonsconfigs.networkaddonsoperator.network.kubevirt.io";
-    let all = json!([{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec", "value": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}]);
+    let all = json!([
+        {
+            "op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec",
+            "value": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+        }
+    ]);
     control_plane
         .kubectl(&[
             "patch",

@@ -90,15 +90,24 @@ async fn from_cluster_network_addons_operator() {
     cluster
         .kubectl(&["-n", NAMESPACE, "delete", "deployment", OPERATOR, "--wait"])
         .await;
-    let container = json!({"name": "cnao", "image": "quay.io/kubevirt/cluster-network-addons-operator:v0.102.0"});
-    let original = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": NAMESPACE, "name": OPERATOR}, "spec": {
+    let container = json!({
+        "name": "cnao", "image": "quay.io/kubevirt/cluster-network-addons-operator:v0.102.0"
+    });
+    let original = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {
+        "namespace": NAMESPACE, "name": OPERATOR
+    }, "spec": {
         "strategy": {"type": "Recreate"}, "selector": {"matchLabels": {"name": OPERATOR}},
-        "template": {"metadata": {"labels": {"name": OPERATOR}}, "spec": {"containers": [container]}}}});
+        "template": {
+            "metadata": {"labels": {"name": OPERATOR}}, "spec": {"containers": [container]}
+        }}});
     cluster.apply(&original.to_string()).await;
     let api = "networkaddonsoperator.network.kubevirt.io/v1alpha1";
     let spec =
         json!({"multus": {}, "linuxBridge": {}, "kubeMacPool": {}, "imagePullPolicy": "Always"});
-    let resource = json!({"apiVersion": api, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": spec});
+    let resource = json!({
+        "apiVersion": api, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"},
+        "spec": spec
+    });
     cluster.apply(&resource.to_string()).await;
 
     page.run(&cluster, "Before").await;
@@ -140,11 +149,18 @@ async fn from_kubernetes_nmstate() {
     let labels = json!({"name": "kubernetes-nmstate-operator"});
     let container =
         json!({"name": name, "image": "quay.io/nmstate/kubernetes-nmstate-operator:v0.85.0"});
-    let original = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": namespace, "name": name}, "spec": {
-        "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}});
+    let original = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {
+        "namespace": namespace, "name": name
+    }, "spec": {
+        "selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels}, "spec": {"containers": [container]}
+        }}});
     cluster.apply(&original.to_string()).await;
     cluster.apply(&example("node-network/nmstate.yaml")).await;
-    let policy = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": "br1"}, "spec": {"desiredState": {}}});
+    let policy = json!({
+        "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy",
+        "metadata": {"name": "br1"}, "spec": {"desiredState": {}}
+    });
     cluster.apply(&policy.to_string()).await;
     cluster.apply(r#"{"apiVersion": "nmstate.io/v1beta1", "kind": "NodeNetworkState", "metadata": {"name": "node-1"}}"#).await;
     cluster
@@ -198,11 +214,18 @@ async fn from_cluster_network_operator() {
         .await;
     let labels = json!({"k8s-app": name});
     let image = "docker.io/openshift/origin-cluster-network-operator:v4.0";
-    let env = json!([{"name": "NODE_IMAGE", "value": "registry.example/node:v4"}, {"name": "HYPERSHIFT_IMAGE", "value": "registry.example/hypershift:v4"}]);
+    let env = json!([
+        {"name": "NODE_IMAGE", "value": "registry.example/node:v4"},
+        {"name": "HYPERSHIFT_IMAGE", "value": "registry.example/hypershift:v4"}
+    ]);
     let container =
         json!({"name": name, "image": image, "env": env, "command": ["cluster-network-operator"]});
-    let original = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"namespace": namespace, "name": name}, "spec": {
-        "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}});
+    let original = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {
+        "namespace": namespace, "name": name
+    }, "spec": {
+        "selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels}, "spec": {"containers": [container]}
+        }}});
     cluster.apply(&original.to_string()).await;
     cluster
         .apply(&example("network-config-openshift-sdn-minimal.yaml"))
@@ -252,7 +275,10 @@ async fn from_a_cluster_network_operator_that_names_it_cluster() {
         cluster.kubectl(&["create", "namespace", namespace]).await;
     }
     cluster.define(&["networks.operator.openshift.io"]).await;
-    let owner = json!({"apiVersion": "operator.openshift.io/v1", "kind": "Network", "metadata": {"name": "cluster"}, "spec": {}});
+    let owner = json!({
+        "apiVersion": "operator.openshift.io/v1", "kind": "Network",
+        "metadata": {"name": "cluster"}, "spec": {}
+    });
     cluster.apply(&owner.to_string()).await;
     let uid = cluster
         .kubectl(&[
@@ -263,20 +289,53 @@ async fn from_a_cluster_network_operator_that_names_it_cluster() {
             "jsonpath={.metadata.uid}",
         ])
         .await;
-    let owners = json!([{"apiVersion": "operator.openshift.io/v1", "kind": "Network", "name": "cluster", "uid": uid, "controller": true, "blockOwnerDeletion": true}]);
+    let owners = json!([
+        {
+            "apiVersion": "operator.openshift.io/v1", "kind": "Network", "name": "cluster",
+            "uid": uid, "controller": true, "blockOwnerDeletion": true
+        }
+    ]);
     let applied = r#"{"clusterNetwork":[{"cidr":"10.128.0.0/14","hostPrefix":23}],"serviceNetwork":["172.30.0.0/16"],"defaultNetwork":{"type":"OpenShiftSDN","openshiftSDNConfig":{"mode":"NetworkPolicy","vxlanPort":4789,"mtu":8950}},"disableMultiNetwork":false,"deployKubeProxy":false,"kubeProxyConfig":{"bindAddress":"0.0.0.0"},"logLevel":""}"#;
     let labels = json!({"app": "sdn"});
-    let pods = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "sdn", "image": "registry.example/old:1"}]}});
-    let role = |name: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name, "ownerReferences": owners}, "rules": []});
+    let pods = json!({
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "sdn", "image": "registry.example/old:1"}]}
+    });
+    let role = |name: &str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": name, "ownerReferences": owners}, "rules": []
+        })
+    };
     let binding = |name: &str| {
         let reference =
             json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
-        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name, "ownerReferences": owners}, "roleRef": reference})
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": name, "ownerReferences": owners}, "roleRef": reference
+        })
     };
     let left = [
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "openshift-network-operator", "name": "applied-cluster", "ownerReferences": owners}, "data": {"applied": applied}}),
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "openshift-sdn", "name": "sdn-config", "ownerReferences": owners}, "data": {"old": "1"}}),
-        json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"namespace": "openshift-sdn", "name": "sdn", "ownerReferences": owners}, "spec": {"selector": {"matchLabels": labels}, "template": pods}}),
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "namespace": "openshift-network-operator", "name": "applied-cluster",
+                "ownerReferences": owners
+            },
+            "data": {"applied": applied}
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "namespace": "openshift-sdn", "name": "sdn-config", "ownerReferences": owners
+            },
+            "data": {"old": "1"}
+        }),
+        json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {"namespace": "openshift-sdn", "name": "sdn", "ownerReferences": owners},
+            "spec": {"selector": {"matchLabels": labels}, "template": pods}
+        }),
         role("openshift-sdn"),
         role("openshift-sdn-controller"),
         binding("openshift-sdn"),
@@ -352,9 +411,15 @@ async fn from_placement_operator() {
     );
     cluster.kubectl(&["create", "namespace", namespace]).await;
     let labels = json!({"openstack.org/operator-name": "placement"});
-    let container = json!({"name": "manager", "image": "quay.io/openstack-k8s-operators/placement-operator:v0.6.0"});
-    let original = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": namespace, "name": name}, "spec": {
-        "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}});
+    let container = json!({
+        "name": "manager", "image": "quay.io/openstack-k8s-operators/placement-operator:v0.6.0"
+    });
+    let original = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {
+        "namespace": namespace, "name": name
+    }, "spec": {
+        "selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels}, "spec": {"containers": [container]}
+        }}});
     cluster.apply(&original.to_string()).await;
     let resource = example("placement/placement.yaml");
     cluster

@@ -133,7 +133,10 @@ fn edit(random: &mut StdRng, spec: &mut Value) -> &'static str {
             }
             "range" => {
                 let octet = random.random_range(0x10..0x80_u8);
-                spec["kubeMacPool"] = json!({"rangeStart": format!("02:{octet:02x}:00:00:00:00"), "rangeEnd": format!("02:{octet:02x}:00:ff:ff:ff")});
+                spec["kubeMacPool"] = json!({
+                    "rangeStart": format!("02:{octet:02x}:00:00:00:00"),
+                    "rangeEnd": format!("02:{octet:02x}:00:ff:ff:ff")
+                });
             }
             "placement" => {
                 let key = *["a", "b", "c"].choose(random).unwrap();
@@ -153,7 +156,11 @@ fn edit(random: &mut StdRng, spec: &mut Value) -> &'static str {
 }
 
 fn file(spec: &Value) -> String {
-    json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": spec}).to_string()
+    json!({
+        "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig",
+        "metadata": {"name": "cluster"}, "spec": spec
+    })
+    .to_string()
 }
 
 /// The writes that a plan announces.

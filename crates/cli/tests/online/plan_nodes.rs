@@ -27,8 +27,21 @@ async fn tell(cluster: &Cluster) {
         .kubectl(&["label", "node", "node-1", "rack=r1"])
         .await;
     for node in ["node-1", "node-2"] {
-        cluster.apply(&json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": node}}).to_string()).await;
-        let status = json!({"status": {"currentState": {"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500, "ifIndex": 3}]}}});
+        cluster.apply(&json!({
+            "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": node}
+        }).to_string()).await;
+        let status = json!({
+            "status": {
+                "currentState": {
+                    "interfaces": [
+                        {
+                            "name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500,
+                            "ifIndex": 3
+                        }
+                    ]
+                }
+            }
+        });
         cluster
             .kubectl(&[
                 "patch",
@@ -95,7 +108,11 @@ async fn what_policies_would_change_is_told_of_each_node() {
         conflict.stdout
     );
     let own = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-2"},
-        "spec": {"desiredState": {"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500}]}}});
+    "spec": {
+        "desiredState": {
+            "interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500}]
+        }
+    }});
     let run = plan(&cluster, &own.to_string(), &[], 1).await;
     assert!(
         run.stdout
@@ -157,7 +174,10 @@ async fn what_would_be_refused_is_refused_with_field_value_rule_and_way_out() {
         "{}",
         run.stderr
     );
-    let stranger = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-9"}, "spec": {"desiredState": {}}});
+    let stranger = json!({
+        "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-9"},
+        "spec": {"desiredState": {}}
+    });
     let run = plan(&cluster, &stranger.to_string(), &[], 2).await;
     assert!(
         run.stderr

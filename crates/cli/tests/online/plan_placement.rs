@@ -14,8 +14,11 @@ const SPACE: &str = "openstack";
 const PASSWORD: &str = "a-password-of-the-database";
 
 fn file(namespace: &str, spec: &Value) -> String {
-    json!({"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "metadata": {"name": "placement", "namespace": namespace}, "spec": spec})
-        .to_string()
+    json!({
+        "apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI",
+        "metadata": {"name": "placement", "namespace": namespace}, "spec": spec
+    })
+    .to_string()
 }
 
 async fn plan(cluster: &Cluster, file: &str, code: i32) -> Value {
@@ -56,7 +59,9 @@ async fn what_it_prints_of_a_placement_api_is_what_then_happens() {
     })
     .await;
     let _operator = Operator::start_default(&cluster).await;
-    let mut spec = json!({"auth": {"strategy": "noauth2"}, "database": {"urlSecret": {"name": "placement-db"}}});
+    let mut spec = json!({
+        "auth": {"strategy": "noauth2"}, "database": {"urlSecret": {"name": "placement-db"}}
+    });
 
     // What it waits for is told, and where nobody would do anything.
     let waits = plan(&cluster, &file(SPACE, &spec), 1).await;
@@ -75,7 +80,10 @@ async fn what_it_prints_of_a_placement_api_is_what_then_happens() {
     );
 
     let url = format!("mysql+pymysql://placement:{PASSWORD}@db.example/placement");
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "placement-db", "namespace": SPACE}, "stringData": {"url": url}});
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "placement-db", "namespace": SPACE}, "stringData": {"url": url}
+    });
     cluster.apply(&secret.to_string()).await;
     let edits = [
         ("first", json!({})),

@@ -92,7 +92,13 @@ async fn everything_goes_on_running_and_nothing_is_wefts() {
     );
     let resource = cluster.resource().await.unwrap();
     assert_eq!(resource["metadata"].get("finalizers"), None);
-    let owner = json!([{"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "name": "cluster", "uid": resource["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true}]);
+    let owner = json!([
+        {
+            "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1",
+            "kind": "NetworkAddonsConfig", "name": "cluster", "uid": resource["metadata"]["uid"],
+            "controller": true, "blockOwnerDeletion": true
+        }
+    ]);
     for (kind, namespace, name) in [
         (kinds::DAEMON_SET, NAMESPACE, "multus"),
         (kinds::CLUSTER_ROLE, "", "multus"),

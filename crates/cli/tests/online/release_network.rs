@@ -122,7 +122,13 @@ async fn there_and_back(file: &str, namespace: &str) {
     // What pods use is owned by nobody: the other operator may come days later, and somebody delete
     // the resource meanwhile. Additional networks belong to the resource, in the form of the other
     // operator.
-    let owner = json!([{"apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig", "name": "default", "uid": resource["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true}]);
+    let owner = json!([
+        {
+            "apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig",
+            "name": "default", "uid": resource["metadata"]["uid"], "controller": true,
+            "blockOwnerDeletion": true
+        }
+    ]);
     for (name, object) in after
         .objects
         .iter()

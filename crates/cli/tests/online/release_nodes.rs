@@ -86,7 +86,14 @@ async fn the_nodes_networks_are_given_back_and_taken_again() {
         .node_kubeconfig_via(cluster.control_plane.url(), NAMESPACE, AGENT, "node-1")
         .await
         .unwrap();
-    let theirs = json!({"apiVersion": "nmstate.io/v1beta1", "kind": "NodeNetworkConfigurationEnactment", "metadata": {"name": "node-1.theirs", "labels": {"nmstate.io/policy": "theirs", "nmstate.io/node": "node-1"}}}).to_string();
+    let theirs = json!({
+        "apiVersion": "nmstate.io/v1beta1", "kind": "NodeNetworkConfigurationEnactment",
+        "metadata": {
+            "name": "node-1.theirs",
+            "labels": {"nmstate.io/policy": "theirs", "nmstate.io/node": "node-1"}
+        }
+    })
+    .to_string();
     let make = async || {
         let arguments = [
             "--kubeconfig",
@@ -141,7 +148,12 @@ async fn the_nodes_networks_are_given_back_and_taken_again() {
     assert_eq!(gone, ["ConfigMap nmstate/weft-inventory-nmstate-nmstate"]);
     let resource = cluster.resource().await.unwrap();
     assert_eq!(resource["metadata"].get("finalizers"), None);
-    let owner = json!([{"apiVersion": "nmstate.io/v1", "kind": "NMState", "name": "nmstate", "uid": resource["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true}]);
+    let owner = json!([
+        {
+            "apiVersion": "nmstate.io/v1", "kind": "NMState", "name": "nmstate",
+            "uid": resource["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true
+        }
+    ]);
     assert_eq!(
         cluster
             .get(kinds::DAEMON_SET, NAMESPACE, AGENT)

@@ -100,7 +100,10 @@ fn configuration(release: &str) -> Value {
         "v1"
     };
     let api_version = format!("networkaddonsoperator.network.kubevirt.io/{version}");
-    json!({"apiVersion": api_version, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": spec})
+    json!({
+        "apiVersion": api_version, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"},
+        "spec": spec
+    })
 }
 
 impl Fact {
@@ -132,7 +135,10 @@ impl Fact {
         if self.kind.namespaced {
             object["metadata"]["namespace"] = self.namespace.into();
         }
-        let pods = json!({"metadata": {"labels": pairs()}, "spec": {"containers": [{"name": "of-the-release", "image": "registry.example/old:1"}]}});
+        let pods = json!({
+            "metadata": {"labels": pairs()},
+            "spec": {"containers": [{"name": "of-the-release", "image": "registry.example/old:1"}]}
+        });
         match self.kind {
             kinds::DAEMON_SET | kinds::DEPLOYMENT => {
                 object["spec"] = json!({"selector": {"matchLabels": pairs()}, "template": pods})
@@ -155,7 +161,10 @@ impl Fact {
                     json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name});
             }
             kinds::CERTIFICATE => {
-                object["spec"] = json!({"secretName": format!("{}-webhook-service", self.name), "dnsNames": ["old.example"], "issuerRef": {"name": "old"}});
+                object["spec"] = json!({
+                    "secretName": format!("{}-webhook-service", self.name),
+                    "dnsNames": ["old.example"], "issuerRef": {"name": "old"}
+                });
             }
             kinds::ISSUER => object["spec"] = json!({"selfSigned": {}}),
             kinds::SERVICE_MONITOR => {
@@ -194,7 +203,10 @@ async fn install(cluster: &Cluster, release: &str) {
     let mut configuration = configuration(release);
     cluster.apply(&configuration.to_string()).await;
     let uid = cluster.resource().await.unwrap()["metadata"]["uid"].clone();
-    let owner = json!({"apiVersion": configuration["apiVersion"], "kind": "NetworkAddonsConfig", "name": "cluster", "uid": uid, "controller": true, "blockOwnerDeletion": true});
+    let owner = json!({
+        "apiVersion": configuration["apiVersion"], "kind": "NetworkAddonsConfig", "name": "cluster",
+        "uid": uid, "controller": true, "blockOwnerDeletion": true
+    });
     let applied = &mut configuration["spec"];
     applied["kubeMacPool"] =
         json!({"rangeStart": range()["RANGE_START"], "rangeEnd": range()["RANGE_END"]});

@@ -85,7 +85,10 @@ async fn the_tree_from_nothing_to_available() {
         .iter()
         .find(|component| component["name"] == "multus")
         .unwrap();
-    let workload = json!({"kind": "DaemonSet", "namespace": NAMESPACE, "name": "multus", "ready": 2, "desired": 2, "state": "ready", "message": null});
+    let workload = json!({
+        "kind": "DaemonSet", "namespace": NAMESPACE, "name": "multus", "ready": 2, "desired": 2,
+        "state": "ready", "message": null
+    });
     assert_eq!(multus["workloads"], json!([workload]));
 
     // Not installed at all.

@@ -33,7 +33,12 @@ fn originals(uid: &Value) -> Vec<Value> {
         );
         metadata.insert(
             "ownerReferences".into(),
-            json!([{"apiVersion": CONFIGURATION, "kind": "NetworkAddonsConfig", "name": "cluster", "uid": uid, "controller": true, "blockOwnerDeletion": true}]),
+            json!([
+                {
+                    "apiVersion": CONFIGURATION, "kind": "NetworkAddonsConfig", "name": "cluster",
+                    "uid": uid, "controller": true, "blockOwnerDeletion": true
+                }
+            ]),
         );
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         if CHANGED.contains(&&*name) && object["spec"]["template"].is_object() {

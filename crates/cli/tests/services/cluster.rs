@@ -34,7 +34,11 @@ async fn start_with(nodes: usize) -> Cluster {
 
 pub fn placement_api(spec: &Value) -> String {
     let metadata = json!({"name": "placement", "namespace": NAMESPACE});
-    json!({"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "metadata": metadata, "spec": spec}).to_string()
+    json!({
+        "apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI",
+        "metadata": metadata, "spec": spec
+    })
+    .to_string()
 }
 
 pub async fn secret(cluster: &Cluster, name: &str, values: &[(&str, &str)]) {
@@ -55,7 +59,14 @@ pub async fn secret_for(keystone: &str, cluster: &Cluster, name: &str, values: &
 async fn apply_secret(cluster: &Cluster, name: &str, values: &[(&str, &str)], annotations: Value) {
     let data: BTreeMap<_, _> = values.iter().copied().collect();
     let metadata = json!({"name": name, "namespace": NAMESPACE, "annotations": annotations});
-    cluster.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}).to_string()).await;
+    cluster
+        .apply(
+            &json!({
+                "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data
+            })
+            .to_string(),
+        )
+        .await;
 }
 
 pub async fn get(cluster: &Cluster, kind: Kind, name: &str) -> Option<Value> {

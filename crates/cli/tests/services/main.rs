@@ -45,7 +45,10 @@ const PART_REQUESTS: usize = 413;
 
 /// A PlacementAPI that believes everybody, with the database.
 async fn without_keystone(cluster: &Cluster, more: &Value) {
-    let mut spec = json!({"auth": {"strategy": "noauth2"}, "database": {"host": DATABASE, "credentialsSecret": {"name": "placement-db"}}});
+    let mut spec = json!({
+        "auth": {"strategy": "noauth2"},
+        "database": {"host": DATABASE, "credentialsSecret": {"name": "placement-db"}}
+    });
     spec.as_object_mut()
         .unwrap()
         .extend(more.as_object().unwrap().clone());

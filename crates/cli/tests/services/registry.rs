@@ -153,7 +153,11 @@ pub async fn application_credential(keystone: &Keystone, password: &str) -> (Str
         "/users/{}/application_credentials",
         users["users"][0]["id"].as_str().unwrap()
     );
-    let body = json!({"application_credential": {"name": "pods", "roles": [{"name": "admin"}, {"name": "service"}]}});
+    let body = json!({
+        "application_credential": {
+            "name": "pods", "roles": [{"name": "admin"}, {"name": "service"}]
+        }
+    });
     let (status, answer) = keystone
         .request(&own, "POST", &path, Some(&body))
         .await

@@ -20,7 +20,11 @@ const RANGE: &str = "kubemacpool-mac-range-config";
 
 fn configuration(spec: Value) -> String {
     let api = "networkaddonsoperator.network.kubevirt.io/v1";
-    json!({"apiVersion": api, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": spec}).to_string()
+    json!({
+        "apiVersion": api, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"},
+        "spec": spec
+    })
+    .to_string()
 }
 
 /// The range that KubeMacPool is told.
@@ -173,7 +177,10 @@ async fn carries_over_a_record(manifests: &'static [&'static str], own: &str) ->
         ..Default::default()
     })
     .await;
-    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": RECORD, "namespace": NAMESPACE}, "data": {"applied": OF_CNAO}});
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": RECORD, "namespace": NAMESPACE}, "data": {"applied": OF_CNAO}
+    });
     cluster.apply(&map.to_string()).await;
     let _operator = Operator::start_default(&cluster).await;
     cluster
@@ -220,7 +227,10 @@ async fn record_and_device_plugin_config_lose_the_originals_owner() {
     .await;
     cluster.apply(&configuration(json!({"macvtap": {}}))).await;
     let uid = cluster.resource().await.unwrap()["metadata"]["uid"].clone();
-    let owner = json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "name": "cluster", "uid": uid, "controller": true, "blockOwnerDeletion": true});
+    let owner = json!({
+        "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig",
+        "name": "cluster", "uid": uid, "controller": true, "blockOwnerDeletion": true
+    });
     let version = "networkaddonsoperator.network.kubevirt.io/version";
     let users =
         json!({"DP_MACVTAP_CONF": "[{\"name\": \"dataplane\", \"lowerDevice\": \"eth1\"}]"});
@@ -228,8 +238,18 @@ async fn record_and_device_plugin_config_lose_the_originals_owner() {
         (RECORD, json!({"applied": OF_CNAO})),
         (DEVICE_PLUGIN, users.clone()),
     ] {
-        let metadata = json!({"name": name, "namespace": NAMESPACE, "labels": {version: "0.90.0"}, "ownerReferences": [owner]});
-        cluster.apply(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}).to_string()).await;
+        let metadata = json!({
+            "name": name, "namespace": NAMESPACE, "labels": {version: "0.90.0"},
+            "ownerReferences": [owner]
+        });
+        cluster
+            .apply(
+                &json!({
+                    "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data
+                })
+                .to_string(),
+            )
+            .await;
     }
     let _operator = Operator::start_default(&cluster).await;
     cluster.wait_available().await;

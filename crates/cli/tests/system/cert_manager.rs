@@ -233,12 +233,23 @@ async fn the_certificate_of_the_operator_that_is_replaced_does_not_fight_for_the
         .apply(&BY_CERT_MANAGER.replace("certificateProvider: CertManager", ""))
         .await;
     let uid = cluster.resource().await.unwrap()["metadata"]["uid"].clone();
-    let owner = json!([{"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "name": "cluster", "uid": uid, "controller": true}]);
+    let owner = json!([
+        {
+            "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1",
+            "kind": "NetworkAddonsConfig", "name": "cluster", "uid": uid, "controller": true
+        }
+    ]);
     let metadata =
         |name: &str| json!({"name": name, "namespace": NAMESPACE, "ownerReferences": owner});
-    let issuer = json!({"apiVersion": "cert-manager.io/v1", "kind": "Issuer", "metadata": metadata(ISSUER), "spec": {"selfSigned": {}}});
+    let issuer = json!({
+        "apiVersion": "cert-manager.io/v1", "kind": "Issuer", "metadata": metadata(ISSUER),
+        "spec": {"selfSigned": {}}
+    });
     let certificate = json!({"apiVersion": "cert-manager.io/v1", "kind": "Certificate", "metadata": metadata(CERTIFICATE),
-        "spec": {"secretName": SECRET, "dnsNames": [SERVER], "issuerRef": {"kind": "Issuer", "name": ISSUER}}});
+    "spec": {
+        "secretName": SECRET, "dnsNames": [SERVER],
+        "issuerRef": {"kind": "Issuer", "name": ISSUER}
+    }});
     cluster.apply(&issuer.to_string()).await;
     cluster.apply(&certificate.to_string()).await;
     issue(&cluster).await;
@@ -286,8 +297,17 @@ async fn issue(cluster: &Cluster) -> String {
         .pem();
     let encoded = |text: &str| STANDARD.encode(text);
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
-        "metadata": {"name": SECRET, "namespace": NAMESPACE, "annotations": {"cert-manager.io/certificate-name": CERTIFICATE, "cert-manager.io/issuer-name": ISSUER}},
-        "data": {"tls.crt": encoded(&certificate), "tls.key": encoded(&key.serialize_pem()), "ca.crt": encoded(&certificate)}});
+    "metadata": {
+        "name": SECRET, "namespace": NAMESPACE,
+        "annotations": {
+            "cert-manager.io/certificate-name": CERTIFICATE,
+            "cert-manager.io/issuer-name": ISSUER
+        }
+    },
+    "data": {
+        "tls.crt": encoded(&certificate), "tls.key": encoded(&key.serialize_pem()),
+        "ca.crt": encoded(&certificate)
+    }});
     let params = PatchParams::apply("cert-manager-certificates-issuing").force();
     cluster
         .api(kinds::SECRET, NAMESPACE)

@@ -193,7 +193,10 @@ async fn a_client_that_trusts_the_webhook_reaches_its_server() {
 async fn somebody_elses_secret_is_left_alone_until_it_may_be_taken() {
     let cluster = Cluster::start_default().await;
     let _operator = Operator::start_default(&cluster).await;
-    let theirs = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": AUTHORITY, "namespace": NAMESPACE}, "stringData": {"password": "x"}});
+    let theirs = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": AUTHORITY, "namespace": NAMESPACE}, "stringData": {"password": "x"}
+    });
     cluster.apply(&theirs.to_string()).await;
     cluster.apply(RESOURCE).await;
     let status = cluster

@@ -83,12 +83,21 @@ async fn a_removed_component_goes_alone_and_comes_again_and_nothing_stale_stays(
         .unwrap()["metadata"]["ownerReferences"]
         .clone();
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": stale.name, "namespace": NAMESPACE, "labels": {OWNER_LABEL: "networkaddonsconfig.cluster"}, "ownerReferences": owner}});
+    "metadata": {
+        "name": stale.name, "namespace": NAMESPACE,
+        "labels": {OWNER_LABEL: "networkaddonsconfig.cluster"}, "ownerReferences": owner
+    }});
     cluster.apply(&object.to_string()).await;
     // Of the same inventory, but never Weft's: it must stay.
     let foreign = ObjectKey::new(kinds::CONFIG_MAP, NAMESPACE, "somebody-elses");
     cluster
-        .apply(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": foreign.name, "namespace": NAMESPACE}}).to_string())
+        .apply(
+            &json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": foreign.name, "namespace": NAMESPACE}
+            })
+            .to_string(),
+        )
         .await;
     let mut inventory = inventory(&cluster).await;
     for key in [&stale, &foreign] {

@@ -27,8 +27,19 @@ async fn somebody_elses_objects_are_left_until_their_owner_agrees() {
         .retain(|label, _| !label.starts_with("networkaddonsoperator."));
     cluster.apply(&equal.to_string()).await;
     let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": NAD},
-        "spec": {"group": "k8s.cni.cncf.io", "scope": "Namespaced", "names": {"plural": "network-attachment-definitions", "kind": "NetworkAttachmentDefinition"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
+    "spec": {"group": "k8s.cni.cncf.io", "scope": "Namespaced", "names": {
+        "plural": "network-attachment-definitions", "kind": "NetworkAttachmentDefinition"
+    },
+        "versions": [
+            {
+                "name": "v1", "served": true, "storage": true,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object", "x-kubernetes-preserve-unknown-fields": true
+                    }
+                }
+            }
+        ]}});
     cluster.apply(&definition.to_string()).await;
     // Whole, managedFields and resourceVersion too; but the API server reports on definitions.
     let theirs = || async {

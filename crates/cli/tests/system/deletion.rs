@@ -77,9 +77,16 @@ async fn pods_of_a_workload_that_stays_hold_up_no_deletion() {
     let cluster = Cluster::start_default().await;
     let labels =
         serde_json::json!({"app.kubernetes.io/managed-by": "cnao-operator", "app": "left-behind"});
-    let workload = serde_json::json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"namespace": NAMESPACE, "name": "left-behind"},
-        "spec": {"selector": {"matchLabels": {"app": "left-behind"}}, "template": {"metadata": {"labels": labels},
-            "spec": {"containers": [{"name": "c", "image": "example/c"}], "tolerations": [{"operator": "Exists"}]}}}});
+    let workload = serde_json::json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {
+        "namespace": NAMESPACE, "name": "left-behind"
+    },
+        "spec": {"selector": {
+            "matchLabels": {"app": "left-behind"}
+        }, "template": {"metadata": {"labels": labels},
+            "spec": {
+                "containers": [{"name": "c", "image": "example/c"}],
+                "tolerations": [{"operator": "Exists"}]
+            }}}});
     cluster.apply(&workload.to_string()).await;
     cluster
         .kubectl(&[

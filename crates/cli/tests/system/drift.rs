@@ -168,8 +168,20 @@ async fn an_autoscaler_is_left_alone(cluster: &Cluster) {
 /// What of an object is somebody else's by right, and stays when the operator puts the rest of the
 /// very same object right.
 async fn others_is_kept(cluster: &Cluster) {
-    let theirs = json!({"metadata": {"labels": {"example.com/team": "network"}, "annotations": {"example.com/note": "hello"}}});
-    let restarted = json!({"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}}}}});
+    let theirs = json!({
+        "metadata": {
+            "labels": {"example.com/team": "network"}, "annotations": {"example.com/note": "hello"}
+        }
+    });
+    let restarted = json!({
+        "spec": {
+            "template": {
+                "metadata": {
+                    "annotations": {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}
+                }
+            }
+        }
+    });
     // What the certificate manager of KubeMacPool does in life.
     let bundle = "LS0tLS1CRUdJTg==";
     let mut webhook = cluster
@@ -217,7 +229,10 @@ async fn others_is_kept(cluster: &Cluster) {
         if kind == kinds::MUTATING_WEBHOOK_CONFIGURATION {
             // Added to, not emptied: a webhook that is made anew has lost its bundle, and gets it
             // from KubeMacPool again.
-            let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["pods"], "scope": "*"});
+            let rule = json!({
+                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"],
+                "resources": ["pods"], "scope": "*"
+            });
             let mut added = before["webhooks"].clone();
             added[0]["rules"].as_array_mut().unwrap().push(rule);
             cluster
@@ -301,8 +316,15 @@ fn edits() -> Vec<(&'static str, Kind, &'static str, Edit)> {
     let template = |part: Value| json!({"spec": {"template": part}});
     let container = json!({"name": "kube-multus", "image": "example.com/evil:1"});
     let webhook = json!({"name": "x.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore",
-        "clientConfig": {"url": "https://127.0.0.1:1/"}, "namespaceSelector": {"matchLabels": {"example.com/none": "x"}},
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["pods"]}]});
+    "clientConfig": {"url": "https://127.0.0.1:1/"}, "namespaceSelector": {
+        "matchLabels": {"example.com/none": "x"}
+    },
+    "rules": [
+        {
+            "apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"],
+            "resources": ["pods"]
+        }
+    ]});
     vec![
         (
             "a changed image (and everything else of the container)",
@@ -380,9 +402,11 @@ fn edits() -> Vec<(&'static str, Kind, &'static str, Edit)> {
             "another subject",
             kinds::CLUSTER_ROLE_BINDING,
             "multus",
-            Merge(
-                json!({"subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "default"}]}),
-            ),
+            Merge(json!({
+                "subjects": [
+                    {"kind": "ServiceAccount", "name": "default", "namespace": "default"}
+                ]
+            })),
         ),
         (
             "another direction",
@@ -394,9 +418,11 @@ fn edits() -> Vec<(&'static str, Kind, &'static str, Edit)> {
             "another port",
             kinds::SERVICE,
             "kubemacpool-service",
-            Merge(
-                json!({"spec": {"ports": [{"name": "x", "port": 1, "protocol": "TCP", "targetPort": 1}]}}),
-            ),
+            Merge(json!({
+                "spec": {
+                    "ports": [{"name": "x", "port": 1, "protocol": "TCP", "targetPort": 1}]
+                }
+            })),
         ),
         (
             "no webhook any more",

@@ -60,7 +60,10 @@ async fn under_report_drift_is_left_and_told_and_what_is_asked_for_anew_is_done(
     .await;
     assert_eq!(
         field(&status, "multus"),
-        json!({"path": "spec.template.spec.terminationGracePeriodSeconds", "desired": "10", "actual": "11"}),
+        json!({
+            "path": "spec.template.spec.terminationGracePeriodSeconds", "desired": "10",
+            "actual": "11"
+        }),
         "{status:#}"
     );
     let added = field(&status, "multus-daemon-config");
@@ -384,7 +387,11 @@ async fn annotate(cluster: &Cluster, value: Value) {
 async fn a_pass(cluster: &Cluster, operator: &Operator) {
     operator.wait_leading().await;
     let before = operator.metric("weft_passes_total").await;
-    cluster.patch_resource(json!({"metadata": {"annotations": {"example.com/note": format!("after {before} passes")}}})).await;
+    cluster
+        .patch_resource(json!({
+            "metadata": {"annotations": {"example.com/note": format!("after {before} passes")}}
+        }))
+        .await;
     wait_until("a pass", async || {
         operator
             .metric("weft_passes_total")

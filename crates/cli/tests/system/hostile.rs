@@ -68,7 +68,9 @@ async fn flood(cluster: &Cluster, namespace: &str, (place, name): (&str, &str)) 
     assert!(label.is_string());
     let api = cluster.api(kinds::CONFIG_MAP, namespace);
     let objects = (0..OBJECTS).map(|number| {
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("large-{number}"), "labels": {OWNER_LABEL: label}},
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "name": format!("large-{number}"), "labels": {OWNER_LABEL: label}
+        },
             "data": {"text": "x".repeat(SIZE)}})
     });
     let made = stream::iter(objects).map(async |object| {

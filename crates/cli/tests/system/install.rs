@@ -144,7 +144,10 @@ async fn says_everything(cluster: &Cluster, resource: &Value) {
                 });
             let of_operator = workload["metadata"]["name"] == OPERATOR;
             there.extend(containers.filter(|_| !of_operator).map(|container| {
-                weft_plan::canonical(&json!({"parentKind": name, "parentName": workload["metadata"]["name"], "name": container["name"], "image": container["image"]}))
+                weft_plan::canonical(&json!({
+                    "parentKind": name, "parentName": workload["metadata"]["name"],
+                    "name": container["name"], "image": container["image"]
+                }))
             }));
         }
     }

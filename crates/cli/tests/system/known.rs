@@ -227,7 +227,10 @@ async fn what_others_put_on_an_object_stays_and_what_weft_put_there_once_goes() 
     let theirs =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "their-owner", "uid": uid});
     let ours = account().await["metadata"]["ownerReferences"].clone();
-    let patch = json!({"metadata": {"ownerReferences": [ours[0], theirs], "finalizers": ["example.com/theirs"], "labels": {"example.com/team": "network"}},
+    let patch = json!({"metadata": {
+        "ownerReferences": [ours[0], theirs], "finalizers": ["example.com/theirs"],
+        "labels": {"example.com/team": "network"}
+    },
         "imagePullSecrets": [{"name": "theirs"}]});
     cluster
         .patch(kinds::SERVICE_ACCOUNT, NAMESPACE, "multus", patch)
@@ -426,8 +429,13 @@ async fn the_egress_policy_follows_the_ports_of_the_api_server() {
 
     let slice = |name: &str, port: u16| {
         json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"name": name, "namespace": "default", "labels": {"kubernetes.io/service-name": "kubernetes"}},
-            "addressType": "IPv4", "endpoints": [{"addresses": ["192.0.2.10"]}], "ports": [{"name": "https", "protocol": "TCP", "port": port}]})
+        "metadata": {
+            "name": name, "namespace": "default",
+            "labels": {"kubernetes.io/service-name": "kubernetes"}
+        },
+        "addressType": "IPv4", "endpoints": [{"addresses": ["192.0.2.10"]}], "ports": [
+            {"name": "https", "protocol": "TCP", "port": port}
+        ]})
         .to_string()
     };
     // As MicroK8s has it, and one more that comes and goes while the operator runs.

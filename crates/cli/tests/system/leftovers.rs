@@ -87,12 +87,18 @@ async fn what_the_original_left_and_nobody_wants_goes_at_the_take_over() {
     })
     .await;
     let api = "networkaddonsoperator.network.kubevirt.io/v1";
-    let resource = json!({"apiVersion": api, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": {"multus": {}}});
+    let resource = json!({
+        "apiVersion": api, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"},
+        "spec": {"multus": {}}
+    });
     cluster.apply(&resource.to_string()).await;
     let uid = cluster.resource().await.unwrap()["metadata"]["uid"].clone();
     let owner =
         json!([{"apiVersion": api, "kind": "NetworkAddonsConfig", "name": "cluster", "uid": uid}]);
-    let pods = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "registry.example/c"}]}});
+    let pods = json!({
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "registry.example/c"}]}
+    });
     let daemon_set = json!({"selector": {"matchLabels": {"a": "b"}}, "template": pods});
     let theirs = [
         (kinds::DAEMON_SET, NAMESPACE, "ovs-cni-amd64"),
@@ -107,7 +113,9 @@ async fn what_the_original_left_and_nobody_wants_goes_at_the_take_over() {
         (kinds::DAEMON_SET, NAMESPACE, "macvtap-cni"),
     ];
     for (kind, namespace, name) in theirs.into_iter().chain(foreign) {
-        let mut object = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": name}});
+        let mut object = json!({
+            "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": name}
+        });
         if kind.namespaced {
             object["metadata"]["namespace"] = namespace.into();
         }

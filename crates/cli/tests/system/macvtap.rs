@@ -13,7 +13,11 @@ async fn the_config_is_made_once_and_another_one_is_waited_for() {
     let _operator = Operator::start_default(&cluster).await;
     let configuration = |macvtap: Value| {
         let api = "networkaddonsoperator.network.kubevirt.io/v1";
-        json!({"apiVersion": api, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": {"macvtap": macvtap}}).to_string()
+        json!({
+            "apiVersion": api, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"},
+            "spec": {"macvtap": macvtap}
+        })
+        .to_string()
     };
     let data = async |name: &str| {
         cluster

@@ -145,7 +145,10 @@ async fn metrics_are_for_those_who_may_read_them_by_the_tls_profile_of_the_momen
     profile(&cluster, json!({"type": "Intermediate", "custom": null})).await;
     until(&server, OLDER, all(), true).await;
     server.shake(MODERN, all()).await.unwrap();
-    let custom = json!({"minTLSVersion": "VersionTLS12", "ciphers": ["ECDHE-ECDSA-AES128-GCM-SHA256"], "groups": ["secp521r1", "secp384r1"]});
+    let custom = json!({
+        "minTLSVersion": "VersionTLS12", "ciphers": ["ECDHE-ECDSA-AES128-GCM-SHA256"],
+        "groups": ["secp521r1", "secp384r1"]
+    });
     profile(&cluster, json!({"type": "Custom", "custom": custom})).await;
     until(&server, MODERN, groups("X25519"), false).await;
     server

@@ -127,7 +127,10 @@ impl World {
 
     async fn create(&self, spec: &Value) -> Life {
         let api = "networkaddonsoperator.network.kubevirt.io/v1";
-        let resource = json!({"apiVersion": api, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": spec});
+        let resource = json!({
+            "apiVersion": api, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"},
+            "spec": spec
+        });
         let resources = self.cluster.api(kinds::NETWORK_ADDONS_CONFIG, "");
         resources
             .create(

@@ -48,7 +48,10 @@ async fn pods_get_their_constraints_and_nothing_is_left_of_them() {
         .masked(kinds::SECURITY_CONTEXT_CONSTRAINTS, "", "multus")
         .await
         .unwrap();
-    let harm = json!({"users": ["system:serviceaccount:default:default"], "allowHostIPC": true, "allowedCapabilities": ["SYS_ADMIN"]});
+    let harm = json!({
+        "users": ["system:serviceaccount:default:default"], "allowHostIPC": true,
+        "allowedCapabilities": ["SYS_ADMIN"]
+    });
     cluster
         .patch(kinds::SECURITY_CONTEXT_CONSTRAINTS, "", "multus", harm)
         .await;
@@ -212,12 +215,19 @@ async fn has_multus(cluster: &Cluster) -> bool {
 }
 
 fn resource(spec: Value) -> String {
-    json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": spec}).to_string()
+    json!({
+        "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig",
+        "metadata": {"name": "cluster"}, "spec": spec
+    })
+    .to_string()
 }
 
 /// The configuration of OpenShift's own operator.
 fn network(multi_network_is_disabled: bool) -> String {
     json!({"apiVersion": "operator.openshift.io/v1", "kind": "Network", "metadata": {"name": "cluster"},
-        "spec": {"managementState": "Managed", "defaultNetwork": {"type": "OVNKubernetes"}, "disableMultiNetwork": multi_network_is_disabled}})
+        "spec": {
+            "managementState": "Managed", "defaultNetwork": {"type": "OVNKubernetes"},
+            "disableMultiNetwork": multi_network_is_disabled
+        }})
     .to_string()
 }

@@ -87,8 +87,15 @@ async fn a_node_without_open_vswitch_is_named_with_the_way_out() {
     let status = json!({"status": {
         "initContainerStatuses": [{
             "name": container, "image": image, "imageID": "", "ready": false, "restartCount": 4,
-            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": format!("back-off 1m20s restarting failed container={container}")}},
-            "lastState": {"terminated": {"exitCode": ended.status.code(), "reason": "Error", "message": log}},
+            "state": {
+                "waiting": {
+                    "reason": "CrashLoopBackOff",
+                    "message": format!("back-off 1m20s restarting failed container={container}")
+                }
+            },
+            "lastState": {
+                "terminated": {"exitCode": ended.status.code(), "reason": "Error", "message": log}
+            },
         }],
     }});
     cluster

@@ -394,7 +394,10 @@ async fn serve_nmstate(cluster: &Cluster) {
             .ok_or("not yet".to_owned())
     })
     .await;
-    let available = json!({"type": "Available", "status": "True", "reason": "SuccessfullyDeployed", "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let available = json!({
+        "type": "Available", "status": "True", "reason": "SuccessfullyDeployed",
+        "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z"
+    });
     let patch = json!({"status": {"conditions": [available]}}).to_string();
     cluster
         .kubectl(&[

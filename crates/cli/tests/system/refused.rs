@@ -55,7 +55,12 @@ async fn a_refused_configuration_leaves_the_last_good_one_in_order() {
 
     // Stored under a definition without rules, as an older one is.
     without_rules(&cluster).await;
-    let backward = json!({"spec": {"kubeMacPool": {"rangeStart": "02:00:00:FF:FF:FF", "rangeEnd": "02:00:00:00:00:00"}, "imagePullPolicy": "Sometimes", "ovs": null}});
+    let backward = json!({
+        "spec": {
+            "kubeMacPool": {"rangeStart": "02:00:00:FF:FF:FF", "rangeEnd": "02:00:00:00:00:00"},
+            "imagePullPolicy": "Sometimes", "ovs": null
+        }
+    });
     cluster.patch_resource(backward).await;
     let status = cluster
         .wait_condition("Degraded", "True", "FailedToValidate", "spec.kubeMacPool")
@@ -107,7 +112,14 @@ async fn a_refused_configuration_leaves_the_last_good_one_in_order() {
     })
     .await;
 
-    cluster.patch_resource(json!({"spec": {"kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "02:00:00:FF:FF:FF"}, "imagePullPolicy": "Always"}})).await;
+    cluster
+        .patch_resource(json!({
+            "spec": {
+                "kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "02:00:00:FF:FF:FF"},
+                "imagePullPolicy": "Always"
+            }
+        }))
+        .await;
     cluster.wait_available().await;
     assert_eq!(
         cluster
@@ -149,7 +161,9 @@ pub async fn without_rules(cluster: &Cluster) {
         .await
         .unwrap();
     for version in definition["spec"]["versions"].as_array_mut().unwrap() {
-        version["schema"] = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+        version["schema"] = json!({
+            "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+        });
     }
     let versions: Value = definition["spec"]["versions"].clone();
     cluster
@@ -161,8 +175,25 @@ pub async fn without_rules(cluster: &Cluster) {
         )
         .await;
     wait_until("the API server takes anything", async || {
-        let yaml = json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": {"imagePullPolicy": "Sometimes"}});
-        let tried = cluster.control_plane.kubectl_with_input(&["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-"], &yaml.to_string()).await;
+        let yaml = json!({
+            "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1",
+            "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"},
+            "spec": {"imagePullPolicy": "Sometimes"}
+        });
+        let tried = cluster
+            .control_plane
+            .kubectl_with_input(
+                &[
+                    "apply",
+                    "--server-side",
+                    "--force-conflicts",
+                    "--dry-run=server",
+                    "-f",
+                    "-",
+                ],
+                &yaml.to_string(),
+            )
+            .await;
         tried.map(drop).map_err(|error| error.to_string())
     })
     .await;

@@ -27,7 +27,10 @@ async fn each_option_rolls_exactly_the_pods_that_it_concerns() {
         ])
         .await;
     let api = "networkaddonsoperator.network.kubevirt.io/v1";
-    let configuration = json!({"apiVersion": api, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": options::full()});
+    let configuration = json!({
+        "apiVersion": api, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"},
+        "spec": options::full()
+    });
     cluster.install(&configuration.to_string()).await;
     let mut before = workloads(&cluster).await;
     assert_eq!(

@@ -17,7 +17,9 @@ fn decision(networks: Value) -> Decision {
 
 fn on(networks: Value, facts: &Facts) -> Decision {
     let spec = json!({
-        "serviceNetwork": "10.96.0.0/16", "clusterNetworks": [{"cidr": "10.244.0.0/16", "hostSubnetLength": 8}],
+        "serviceNetwork": "10.96.0.0/16", "clusterNetworks": [
+            {"cidr": "10.244.0.0/16", "hostSubnetLength": 8}
+        ],
         "defaultNetwork": {"type": "None"}, "deployKubeProxy": false, "additionalNetworks": networks,
     });
     try_decide(spec, None, facts).unwrap()
@@ -47,7 +49,9 @@ fn wrong(network: Value) -> String {
 fn a_raw_configuration_is_kept_letter_by_letter_as_a_text() {
     let raw = "{ \"cniVersion\":\"0.3.1\",\n \"type\": \"tuning\", \"b\": 1.0, \"a\": \"x'y\" }";
     let decision = decision(json!([
-        {"type": "Raw", "name": "one", "rawCNIConfig": raw}, {"type": "Raw", "name": "two", "namespace": "apps", "rawCNIConfig": "{}"}
+        {"type": "Raw", "name": "one", "rawCNIConfig": raw}, {
+            "type": "Raw", "name": "two", "namespace": "apps", "rawCNIConfig": "{}"
+        }
     ]));
     let names: Vec<_> = decision
         .units
@@ -87,7 +91,10 @@ fn a_macvlan_network_has_addresses_of_dhcp_unless_told_otherwise() {
     let config = json!({"master": "eth1", "mode": "VEPA", "mtu": 1400});
     assert_eq!(
         macvlan(config),
-        json!({"cniVersion": "0.3.1", "type": "macvlan", "master": "eth1", "mode": "vepa", "mtu": 1400, "ipam": {"type": "dhcp"}})
+        json!({
+            "cniVersion": "0.3.1", "type": "macvlan", "master": "eth1", "mode": "vepa", "mtu": 1400,
+            "ipam": {"type": "dhcp"}
+        })
     );
     for (mode, written) in [
         ("Bridge", "bridge"),
@@ -102,18 +109,28 @@ fn a_macvlan_network_has_addresses_of_dhcp_unless_told_otherwise() {
 #[test]
 fn a_macvlan_network_may_have_addresses_that_are_written_down() {
     let config = json!({"ipamConfig": {"type": "Static", "staticIPAMConfig": {
-        "addresses": [{"address": "192.0.2.10/24", "gateway": "192.0.2.1"}, {"address": "2001:db8::10/64"}],
-        "routes": [{"destination": "198.51.100.7/24", "gateway": "192.0.2.2"}, {"destination": "0.0.0.0/0"}],
-        "dns": {"nameservers": ["192.0.2.53"], "domain": "example.com", "search": ["a.example.com"]},
+        "addresses": [
+            {"address": "192.0.2.10/24", "gateway": "192.0.2.1"}, {"address": "2001:db8::10/64"}
+        ],
+        "routes": [
+            {"destination": "198.51.100.7/24", "gateway": "192.0.2.2"}, {"destination": "0.0.0.0/0"}
+        ],
+        "dns": {
+            "nameservers": ["192.0.2.53"], "domain": "example.com", "search": ["a.example.com"]
+        },
     }}});
     let found = macvlan(config);
     assert_eq!(
         found["ipam"],
         json!({
             "type": "static",
-            "addresses": [{"address": "192.0.2.10/24", "gateway": "192.0.2.1"}, {"address": "2001:db8::10/64"}],
+            "addresses": [
+                {"address": "192.0.2.10/24", "gateway": "192.0.2.1"}, {"address": "2001:db8::10/64"}
+            ],
             "routes": [{"dst": "198.51.100.0/24", "gw": "192.0.2.2"}, {"dst": "0.0.0.0/0"}],
-            "dns": {"nameservers": ["192.0.2.53"], "domain": "example.com", "search": ["a.example.com"]},
+            "dns": {
+                "nameservers": ["192.0.2.53"], "domain": "example.com", "search": ["a.example.com"]
+            },
         })
     );
     assert_eq!(found.get("capabilities"), None);
@@ -122,7 +139,10 @@ fn a_macvlan_network_may_have_addresses_that_are_written_down() {
 #[test]
 fn a_name_server_is_an_address() {
     let dns = json!({"nameservers": ["192.0.2.53", "foo", ""]});
-    let network = json!({"type": "SimpleMacvlan", "name": "a", "simpleMacvlanConfig": {"ipamConfig": {"type": "Static", "staticIPAMConfig": {"dns": dns}}}});
+    let network = json!({
+        "type": "SimpleMacvlan", "name": "a",
+        "simpleMacvlanConfig": {"ipamConfig": {"type": "Static", "staticIPAMConfig": {"dns": dns}}}
+    });
     let decision = decision(json!([network]));
     let fields: Vec<_> = decision.waits[0]
         .problems
@@ -156,8 +176,12 @@ fn without_an_address_each_pod_brings_its_own() {
 #[test]
 fn a_bad_entry_says_what_is_wrong_and_stops_no_other() {
     let decision = decision(json!([
-        {"type": "Raw", "name": "bad", "rawCNIConfig": "[1]"}, {"type": "Raw", "rawCNIConfig": "{}"},
-        {"type": "Raw", "name": "good", "rawCNIConfig": "{}"}, {"type": "Raw", "name": "good", "rawCNIConfig": "{\"a\": 1}"},
+        {
+            "type": "Raw", "name": "bad", "rawCNIConfig": "[1]"
+        }, {"type": "Raw", "rawCNIConfig": "{}"},
+        {"type": "Raw", "name": "good", "rawCNIConfig": "{}"}, {
+            "type": "Raw", "name": "good", "rawCNIConfig": "{\"a\": 1}"
+        },
     ]));
     let found: Vec<_> = decision
         .waits
@@ -197,7 +221,11 @@ fn a_bad_entry_says_what_is_wrong_and_stops_no_other() {
 
 #[test]
 fn every_field_is_checked() {
-    let with = |config: Value| json!({"type": "SimpleMacvlan", "name": "m", "simpleMacvlanConfig": config});
+    let with = |config: Value| {
+        json!({
+            "type": "SimpleMacvlan", "name": "m", "simpleMacvlanConfig": config
+        })
+    };
     let ipam =
         |config: Value| with(json!({"ipamConfig": {"type": "Static", "staticIPAMConfig": config}}));
     for (network, field) in [

@@ -16,7 +16,10 @@ fn spec(config: Value) -> Value {
 fn dual_stack(config: Value) -> Value {
     let mut spec = spec(config);
     spec["serviceNetwork"] = json!(["10.96.0.0/16", "fd00:96::/112"]);
-    spec["clusterNetworks"] = json!([{"cidr": "10.244.0.0/16", "hostSubnetLength": 8}, {"cidr": "fd00:244::/48", "hostSubnetLength": 64}]);
+    spec["clusterNetworks"] = json!([
+        {"cidr": "10.244.0.0/16", "hostSubnetLength": 8},
+        {"cidr": "fd00:244::/48", "hostSubnetLength": 64}
+    ]);
     spec
 }
 
@@ -52,7 +55,12 @@ fn arguments(spec: Value) -> Vec<String> {
 
 #[test]
 fn each_back_end_gets_its_file() {
-    let common = |backend: Value| json!({"EnableIPv4": true, "EnableIPv6": false, "Network": "10.244.0.0/16", "EnableNFTables": false, "Backend": backend});
+    let common = |backend: Value| {
+        json!({
+            "EnableIPv4": true, "EnableIPv6": false, "Network": "10.244.0.0/16",
+            "EnableNFTables": false, "Backend": backend
+        })
+    };
     for (config, backend) in [
         (
             json!({}),

@@ -70,8 +70,14 @@ fn the_objects_are_those_of_the_original() {
 fn the_files_say_what_was_asked_for_in_every_mode() {
     for (mode, plugin) in super::MODES {
         let mut spec = spec(json!({"mode": mode, "vxlanPort": 4790, "mtu": 8950}));
-        spec["clusterNetworks"] = json!([{"cidr": "10.128.0.0/15", "hostSubnetLength": 9}, {"cidr": "10.0.0.0/14", "hostSubnetLength": 10}]);
-        spec["kubeProxyConfig"] = json!({"bindAddress": "192.168.0.1", "iptablesSyncPeriod": "1m", "proxyArguments": {"masquerade-all": ["true"]}});
+        spec["clusterNetworks"] = json!([
+            {"cidr": "10.128.0.0/15", "hostSubnetLength": 9},
+            {"cidr": "10.0.0.0/14", "hostSubnetLength": 10}
+        ]);
+        spec["kubeProxyConfig"] = json!({
+            "bindAddress": "192.168.0.1", "iptablesSyncPeriod": "1m",
+            "proxyArguments": {"masquerade-all": ["true"]}
+        });
         let decision = decide(spec);
         let controller: Value = serde_saphyr::from_str(file(
             &decision,
@@ -85,7 +91,10 @@ fn the_files_say_what_was_asked_for_in_every_mode() {
                 "apiVersion": "openshiftcontrolplane.config.openshift.io/v1", "kind": "OpenShiftControllerManagerConfig",
                 "network": {
                     "networkPluginName": plugin,
-                    "clusterNetworks": [{"cidr": "10.128.0.0/15", "hostSubnetLength": 9}, {"cidr": "10.0.0.0/14", "hostSubnetLength": 10}],
+                    "clusterNetworks": [
+                        {"cidr": "10.128.0.0/15", "hostSubnetLength": 9},
+                        {"cidr": "10.0.0.0/14", "hostSubnetLength": 10}
+                    ],
                     "serviceNetworkCIDR": "172.30.0.0/16", "vxlanPort": 4790, "vxLANPort": 4790,
                 },
             })
@@ -97,8 +106,14 @@ fn the_files_say_what_was_asked_for_in_every_mode() {
             json!({
                 "apiVersion": "v1", "kind": "NodeConfig",
                 "networkConfig": {"networkPluginName": plugin, "mtu": 8950},
-                "servingInfo": {"bindAddress": "192.168.0.1:10251", "clientCA": "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"},
-                "kubeletArguments": {"container-runtime": ["remote"], "container-runtime-endpoint": ["/var/run/crio/crio.sock"]},
+                "servingInfo": {
+                    "bindAddress": "192.168.0.1:10251",
+                    "clientCA": "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
+                },
+                "kubeletArguments": {
+                    "container-runtime": ["remote"],
+                    "container-runtime-endpoint": ["/var/run/crio/crio.sock"]
+                },
                 "iptablesSyncPeriod": "1m", "proxyArguments": {"masquerade-all": ["true"]},
             })
         );
@@ -158,7 +173,9 @@ fn outdated_spellings_mean_the_same_and_are_no_change() {
         decide(spec(json!({"mode": ""}))).decided,
         decide(canonical).decided
     );
-    let explicit = json!({"mode": "NetworkPolicy", "vxlanPort": 4789, "mtu": 1450, "useExternalOpenvswitch": false});
+    let explicit = json!({
+        "mode": "NetworkPolicy", "vxlanPort": 4789, "mtu": 1450, "useExternalOpenvswitch": false
+    });
     assert_eq!(
         refused(spec(json!({})), spec(explicit)),
         [""; 0],

@@ -269,7 +269,10 @@ fn every_argument_has_its_place() {
 
 #[test]
 fn the_users_arguments_win_over_fields_and_fields_over_defaults() {
-    let both = json!({"bindAddress": "192.0.2.1", "iptablesSyncPeriod": "40s", "proxyArguments": {"iptables-sync-period": ["50s"]}});
+    let both = json!({
+        "bindAddress": "192.0.2.1", "iptablesSyncPeriod": "40s",
+        "proxyArguments": {"iptables-sync-period": ["50s"]}
+    });
     let file = configuration(&decide(spec(both)));
     assert_eq!(
         (&file["bindAddress"], &file["iptables"]["syncPeriod"]),
@@ -310,9 +313,10 @@ fn arguments_that_are_wrong_are_named_all_at_once() {
             "{argument}={value}: {found:#?}"
         );
     }
-    let many = problems(with(
-        json!({"bind-address": ["foo"], "proxy-mode": ["x"], "conntrack-min": ["y"], "zzz": ["1"], "aaa": [""]}),
-    ));
+    let many = problems(with(json!({
+        "bind-address": ["foo"], "proxy-mode": ["x"], "conntrack-min": ["y"], "zzz": ["1"],
+        "aaa": [""]
+    })));
     assert_eq!(many.len(), 4, "{many:#?}");
     assert!(
         many.iter()

@@ -14,7 +14,10 @@ use weft_cluster_network::{
 use weft_plan::{Decision, Domain, Facts, Input, Refusal};
 
 fn resource(spec: Value) -> Value {
-    json!({"apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig", "metadata": {"name": "default"}, "spec": spec})
+    json!({
+        "apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig",
+        "metadata": {"name": "default"}, "spec": spec
+    })
 }
 
 fn decide(resource: &Value, record: Option<&str>) -> Result<Decision, Refusal> {

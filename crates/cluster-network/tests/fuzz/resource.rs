@@ -124,8 +124,14 @@ fn values() -> Vec<Value> {
         json!("::"),
         json!({"proxy-mode": ["nftables"]}),
         json!({"proxy-mode": [], "x": ["y"]}),
-        json!([{"type": "Raw", "name": "a", "rawCNIConfig": "{}"}, {"type": "Raw", "name": "a", "rawCNIConfig": "["}]),
-        json!({"master": "a b", "ipamConfig": {"type": "Static", "staticIPAMConfig": {"addresses": [{"address": "x"}]}}}),
+        json!([
+            {"type": "Raw", "name": "a", "rawCNIConfig": "{}"},
+            {"type": "Raw", "name": "a", "rawCNIConfig": "["}
+        ]),
+        json!({
+            "master": "a b",
+            "ipamConfig": {"type": "Static", "staticIPAMConfig": {"addresses": [{"address": "x"}]}}
+        }),
     ]
 }
 

@@ -80,26 +80,49 @@ fn blocks() {
 
 #[test]
 fn shares_of_nodes() {
-    bolero::check!().with_type::<(u32, u8, i16, bool)>().with_iterations(INPUTS).for_each(|(bits, length, share, later)| {
-        let length = length % 33;
-        let block = std::net::Ipv4Addr::from_bits(bits & u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or_default());
-        // What the schema says by ranges of numbers is not the matter here.
-        let share = share.rem_euclid(129);
-        let field = if *later { "hostPrefix" } else { "hostSubnetLength" };
-        agree(&json!({"defaultNetwork": {"type": "None"}, "clusterNetworks": [{"cidr": format!("{block}/{length}"), field: share}]}));
-    });
+    bolero::check!()
+        .with_type::<(u32, u8, i16, bool)>()
+        .with_iterations(INPUTS)
+        .for_each(|(bits, length, share, later)| {
+            let length = length % 33;
+            let block = std::net::Ipv4Addr::from_bits(
+                bits & u32::MAX
+                    .checked_shl(32 - u32::from(length))
+                    .unwrap_or_default(),
+            );
+            // What the schema says by ranges of numbers is not the matter here.
+            let share = share.rem_euclid(129);
+            let field = if *later {
+                "hostPrefix"
+            } else {
+                "hostSubnetLength"
+            };
+            agree(&json!({
+                "defaultNetwork": {"type": "None"},
+                "clusterNetworks": [{"cidr": format!("{block}/{length}"), field: share}]
+            }));
+        });
 }
 
 #[test]
 fn pairs_of_blocks() {
-    bolero::check!().with_type::<[(u8, u8); 2]>().with_iterations(INPUTS).for_each(|blocks| {
-        let block = |(bits, length): &(u8, u8)| {
-            let length = length % 5;
-            let bits = bits & u8::MAX.checked_shl(8 - u32::from(length)).unwrap_or_default();
-            json!({"cidr": format!("10.{bits}.0.0/{}", 8 + length)})
-        };
-        agree(&json!({"defaultNetwork": {"type": "None"}, "clusterNetworks": blocks.iter().map(block).collect::<Vec<_>>()}));
-    });
+    bolero::check!()
+        .with_type::<[(u8, u8); 2]>()
+        .with_iterations(INPUTS)
+        .for_each(|blocks| {
+            let block = |(bits, length): &(u8, u8)| {
+                let length = length % 5;
+                let bits = bits
+                    & u8::MAX
+                        .checked_shl(8 - u32::from(length))
+                        .unwrap_or_default();
+                json!({"cidr": format!("10.{bits}.0.0/{}", 8 + length)})
+            };
+            agree(&json!({
+                "defaultNetwork": {"type": "None"},
+                "clusterNetworks": blocks.iter().map(block).collect::<Vec<_>>()
+            }));
+        });
 }
 
 #[test]

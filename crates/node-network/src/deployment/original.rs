@@ -210,7 +210,9 @@ mod tests {
     use serde_json::json;
 
     fn workload(kind: &str, namespace: &str, name: &str, image: &str, labels: Value) -> Value {
-        json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"namespace": namespace, "name": name, "labels": labels},
+        json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {
+            "namespace": namespace, "name": name, "labels": labels
+        },
             "spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}})
     }
 
@@ -270,11 +272,16 @@ mod tests {
     }
 
     fn rule(group: &str, resource: &str) -> Value {
-        json!({"operations": ["*"], "apiGroups": [group], "apiVersions": ["*"], "resources": [resource]})
+        json!({
+            "operations": ["*"], "apiGroups": [group], "apiVersions": ["*"], "resources": [resource]
+        })
     }
 
     fn hooks(name: &str, labels: Value, webhook: &str, service: &str, rule: Value) -> Value {
-        let service = json!({"clientConfig": {"service": {"namespace": "n", "name": service}}, "name": webhook, "rules": [rule]});
+        let service = json!({
+            "clientConfig": {"service": {"namespace": "n", "name": service}}, "name": webhook,
+            "rules": [rule]
+        });
         json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": name, "labels": labels},
             "webhooks": [{"name": "other.example.com", "rules": []}, service]})
     }
@@ -289,7 +296,9 @@ mod tests {
         let policies = "nodenetworkconfigurationpolicies";
         let its = || json!({"app": APP});
         let package = json!({"olm.owner": "kubernetes-nmstate-operator.v0.86.0"});
-        let owner = json!([{"apiVersion": "nmstate.io/v1", "kind": "NMState", "name": "nmstate", "uid": "u"}]);
+        let owner = json!([
+            {"apiVersion": "nmstate.io/v1", "kind": "NMState", "name": "nmstate", "uid": "u"}
+        ]);
         for (object, expected) in [
             // As it is installed with a prefix, of each release: its group is `*`.
             (
@@ -444,8 +453,19 @@ mod tests {
 
     #[test]
     fn what_it_made_is_known_by_owner_label_or_manager() {
-        let object = |metadata: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
-        let owner = |version: &str| json!({"name": "a", "ownerReferences": [{"apiVersion": version, "kind": "NMState", "name": "nmstate", "uid": "u"}]});
+        let object = |metadata: Value| {
+            json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata
+            })
+        };
+        let owner = |version: &str| {
+            json!({
+                "name": "a",
+                "ownerReferences": [
+                    {"apiVersion": version, "kind": "NMState", "name": "nmstate", "uid": "u"}
+                ]
+            })
+        };
         for (metadata, expected) in [
             (owner("nmstate.io/v1"), true),
             (owner("nmstate.io/v1beta1"), true),
@@ -455,11 +475,16 @@ mod tests {
                 true,
             ),
             (
-                json!({"name": "a", "managedFields": [{"manager": "nmstate-operator", "operation": "Apply"}]}),
+                json!({
+                    "name": "a",
+                    "managedFields": [{"manager": "nmstate-operator", "operation": "Apply"}]
+                }),
                 true,
             ),
             (
-                json!({"name": "a", "managedFields": [{"manager": "kubectl", "operation": "Update"}]}),
+                json!({
+                    "name": "a", "managedFields": [{"manager": "kubectl", "operation": "Update"}]
+                }),
                 false,
             ),
         ] {

@@ -14,7 +14,10 @@ use super::*;
 mod needs;
 
 fn resource(spec: Value) -> Value {
-    json!({"apiVersion": "nmstate.io/v1", "kind": "NMState", "metadata": {"name": "nmstate", "generation": 3}, "spec": spec})
+    json!({
+        "apiVersion": "nmstate.io/v1", "kind": "NMState",
+        "metadata": {"name": "nmstate", "generation": 3}, "spec": spec
+    })
 }
 
 fn decide_knowing(facts: &weft_plan::Facts, resource: &Value) -> Result<Decision, Refusal> {
@@ -59,7 +62,28 @@ fn the_agent_is_given_what_it_needs() {
         objects(&decision).map(Manifest::body),
         vec![(
             "nmstate-handler/nmstate-handler",
-            json!({"adds": ["NET_ADMIN", "NET_RAW", "DAC_OVERRIDE"], "drops": ["ALL"], "env": ["NODE_NAME", "POD_NAME", "POD_NAMESPACE", "NMSTATE_INSTANCE_NODE_LOCK_FILE", "PROBE_DNS_HOST", "LOG_LEVEL"], "hostNetwork": true, "livenessProbe": {"exec": {"command": ["/usr/bin/weft-agent", "health", "--live"]}, "failureThreshold": 5, "periodSeconds": 60, "timeoutSeconds": 10}, "noEscalation": true, "readOnlyRoot": true, "readinessProbe": {"exec": {"command": ["/usr/bin/weft-agent", "health"]}, "periodSeconds": 5, "timeoutSeconds": 5}, "user": 0, "writable": ["/run/dbus", "/run/openvswitch", "/etc/systemd/network", "/var/k8s_nmstate", "/var/lib/weft-agent"]}),
+            json!({
+                "adds": ["NET_ADMIN", "NET_RAW", "DAC_OVERRIDE"], "drops": ["ALL"],
+                "env": [
+                    "NODE_NAME", "POD_NAME", "POD_NAMESPACE", "NMSTATE_INSTANCE_NODE_LOCK_FILE",
+                    "PROBE_DNS_HOST", "LOG_LEVEL"
+                ],
+                "hostNetwork": true,
+                "livenessProbe": {
+                    "exec": {"command": ["/usr/bin/weft-agent", "health", "--live"]},
+                    "failureThreshold": 5, "periodSeconds": 60, "timeoutSeconds": 10
+                },
+                "noEscalation": true, "readOnlyRoot": true,
+                "readinessProbe": {
+                    "exec": {"command": ["/usr/bin/weft-agent", "health"]}, "periodSeconds": 5,
+                    "timeoutSeconds": 5
+                },
+                "user": 0,
+                "writable": [
+                    "/run/dbus", "/run/openvswitch", "/etc/systemd/network", "/var/k8s_nmstate",
+                    "/var/lib/weft-agent"
+                ]
+            }),
         )],
     );
 }
@@ -194,10 +218,20 @@ fn prometheus_operator_learns_of_the_metrics_where_it_is_installed() {
 
 #[test]
 fn each_field_reaches_the_pods() {
-    let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}});
+    let affinity = json!({
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]
+            }
+        }
+    });
     let decision = decide(json!({
-        "affinity": affinity, "nodeSelector": {"a": "b"}, "tolerations": [{"key": "c", "operator": "Exists"}], "logLevel": "debug",
-        "probeConfiguration": {"dns": {"host": "example.com"}}, "interfaceFilter": {"include": ["eth*", "br0"], "exclude": ["veth*"]}, "maxUnavailable": "10%",
+        "affinity": affinity, "nodeSelector": {"a": "b"}, "tolerations": [
+            {"key": "c", "operator": "Exists"}
+        ], "logLevel": "debug",
+        "probeConfiguration": {"dns": {"host": "example.com"}}, "interfaceFilter": {
+            "include": ["eth*", "br0"], "exclude": ["veth*"]
+        }, "maxUnavailable": "10%",
     }));
     let pod = pod(&decision);
     assert_eq!(
@@ -269,9 +303,10 @@ fn settings_place_and_name_the_agent() {
 
 #[test]
 fn what_cannot_be_is_refused_all_at_once_with_the_way_out() {
-    let mut wrong = resource(
-        json!({"logLevel": "trace", "probeConfiguration": {"dns": {"host": "no name"}}, "maxUnavailable": "half"}),
-    );
+    let mut wrong = resource(json!({
+        "logLevel": "trace", "probeConfiguration": {"dns": {"host": "no name"}},
+        "maxUnavailable": "half"
+    }));
     wrong["metadata"]["name"] = "n".repeat(56).into();
     let refusal = decide_knowing(&weft_plan::Facts::default(), &wrong).unwrap_err();
     let fields: BTreeSet<_> = refusal
@@ -306,9 +341,11 @@ fn what_cannot_be_is_refused_all_at_once_with_the_way_out() {
 
 #[test]
 fn fields_without_effect_are_kept_and_told_of() {
-    let decision = decide(
-        json!({"infraNodeSelector": {"a": "b"}, "selfSignConfiguration": {"caRotateInterval": "8760h0m0s"}, "metricsConfiguration": {"bindAddress": "0"}}),
-    );
+    let decision = decide(json!({
+        "infraNodeSelector": {"a": "b"},
+        "selfSignConfiguration": {"caRotateInterval": "8760h0m0s"},
+        "metricsConfiguration": {"bindAddress": "0"}
+    }));
     let told: Vec<_> = decision
         .notices
         .iter()

@@ -263,7 +263,9 @@ fn what_an_agent_has_done_on_demand_stays_done_when_it_has_ended() {
 #[test]
 fn what_was_granted_to_an_agent_that_has_gone_before_it_began_is_taken_back() {
     let mut cluster = Cluster::with_nodes(2);
-    cluster.apply("p", json!({"maxUnavailable": 1, "onDelete": "revert", "desiredState": {"hostname": {"config": "h1"}}}));
+    cluster.apply("p", json!({
+        "maxUnavailable": 1, "onDelete": "revert", "desiredState": {"hostname": {"config": "h1"}}
+    }));
     cluster.settle(true);
     cluster.merge("p", "desiredState", json!({"hostname": {"config": "h2"}}));
     cluster.operate();
@@ -528,7 +530,13 @@ fn a_status_that_says_nothing_new_is_the_same_to_the_last_time() {
 #[test]
 fn what_is_refused_reaches_no_node_and_says_why_at_once() {
     let mut cluster = Cluster::with_nodes(2);
-    cluster.apply("good", json!({"desiredState": {"interfaces": [{"name": "br1", "type": "linux-bridge"}]}, "onDelete": "revert"}));
+    cluster.apply(
+        "good",
+        json!({
+            "desiredState": {"interfaces": [{"name": "br1", "type": "linux-bridge"}]},
+            "onDelete": "revert"
+        }),
+    );
     cluster.settle(true);
     let granted = cluster.enactments.clone();
     cluster.apply(
@@ -602,7 +610,9 @@ fn another_operator_in_the_way_is_told_first_and_its_own_words_stay() {
         types(&say(&cluster).unwrap()),
         ["Blocked", "Available", "Degraded", "Progressing", "Ignored"]
     );
-    let theirs = json!({"conditions": [{"type": "Available", "status": "True", "reason": "SuccessfullyConfigured"}]});
+    let theirs = json!({
+        "conditions": [{"type": "Available", "status": "True", "reason": "SuccessfullyConfigured"}]
+    });
     cluster.policies.get_mut("p").unwrap()["status"] = theirs;
     assert_eq!(say(&cluster), None);
 }

@@ -47,23 +47,44 @@ mod tests {
                 false,
             ),
             (
-                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]}}),
+                json!({
+                    "nodeLabelSelector": {
+                        "matchExpressions": [
+                            {"key": "zone", "operator": "In", "values": ["a", "b"]}
+                        ]
+                    }
+                }),
                 true,
             ),
             (
-                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "gpu", "operator": "NotIn", "values": ["a"]}]}}),
+                json!({
+                    "nodeLabelSelector": {
+                        "matchExpressions": [{"key": "gpu", "operator": "NotIn", "values": ["a"]}]
+                    }
+                }),
                 true,
             ),
             (
-                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}}),
+                json!({
+                    "nodeLabelSelector": {
+                        "matchExpressions": [{"key": "gpu", "operator": "Exists"}]
+                    }
+                }),
                 false,
             ),
             (
-                json!({"nodeLabelSelector": {"matchLabels": {"zone": "a"}}, "nodeSelector": {"role": "none"}}),
+                json!({
+                    "nodeLabelSelector": {"matchLabels": {"zone": "a"}},
+                    "nodeSelector": {"role": "none"}
+                }),
                 false,
             ),
             (
-                json!({"nodeLabelSelector": {"matchExpressions": [{"key": "gpu", "operator": "Unheard"}]}}),
+                json!({
+                    "nodeLabelSelector": {
+                        "matchExpressions": [{"key": "gpu", "operator": "Unheard"}]
+                    }
+                }),
                 false,
             ),
             (json!({"nodeSelector": "worker"}), false),

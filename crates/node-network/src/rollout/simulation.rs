@@ -115,7 +115,10 @@ fn happen(cluster: &mut Cluster, happening: &Happening) {
         ),
         Happening::Deleted(number) => cluster.delete(&policy(number)),
         Happening::Made(number, selective) => {
-            let mut spec = json!({"maxUnavailable": number + 1, "priority": number % 2, "onDelete": if selective == Some(true) { "revert" } else { "retain" }});
+            let mut spec = json!({
+                "maxUnavailable": number + 1, "priority": number % 2,
+                "onDelete": if selective == Some(true) { "revert" } else { "retain" }
+            });
             if selective.is_some() {
                 spec["nodeSelector"] = json!({"role": "worker"});
             }
@@ -249,8 +252,12 @@ proptest! {
     ) {
         let mut cluster = Cluster::with_nodes(NODES);
         cluster.cap = Some(json!("50%"));
-        cluster.apply("a", json!({"maxUnavailable": 1, "desiredState": {"hostname": {"config": "h1"}}}));
-        cluster.apply("b", json!({"maxUnavailable": "40%", "priority": 3, "nodeSelector": {"role": "worker"}}));
+        cluster.apply("a", json!({
+            "maxUnavailable": 1, "desiredState": {"hostname": {"config": "h1"}}
+        }));
+        cluster.apply("b", json!({
+            "maxUnavailable": "40%", "priority": 3, "nodeSelector": {"role": "worker"}
+        }));
         cluster.label("node-2", "other");
         let run = |order: &[(usize, usize)]| {
             let mut cluster = cluster.clone();

@@ -85,7 +85,10 @@ impl Cluster {
             return;
         }
         let uid = self.uid();
-        let node = json!({"metadata": {"name": name, "uid": uid, "labels": {"role": "worker"}}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        let node = json!({
+            "metadata": {"name": name, "uid": uid, "labels": {"role": "worker"}},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]}
+        });
         self.nodes.insert(name.to_owned(), node);
         self.set_agent(name, true);
     }
@@ -245,8 +248,15 @@ impl Cluster {
                     "{name} is there already"
                 );
                 let uid = self.uid();
-                let owner = json!([{"kind": "Node", "name": node, "uid": self.nodes[node]["metadata"]["uid"]}]);
-                let object = json!({"metadata": {"name": name, "uid": uid, "generation": 0, "ownerReferences": owner}, "spec": {"policy": policy, "nodeName": node}});
+                let owner = json!([
+                    {"kind": "Node", "name": node, "uid": self.nodes[node]["metadata"]["uid"]}
+                ]);
+                let object = json!({
+                    "metadata": {
+                        "name": name, "uid": uid, "generation": 0, "ownerReferences": owner
+                    },
+                    "spec": {"policy": policy, "nodeName": node}
+                });
                 self.enactments.insert(name, object);
                 self.change(policy, node, wanted);
             }

@@ -7,7 +7,9 @@ use super::view::{Decision, Enactment, Node, Policy, Wanted, enactment_name};
 
 fn spec(policy: (&str, &Policy), node: &str, wanted: &Wanted) -> Value {
     let (name, policy) = policy;
-    let mut spec = json!({"policy": name, "policyUid": policy.uid, "nodeName": node, "wanted": wanted.to_value()});
+    let mut spec = json!({
+        "policy": name, "policyUid": policy.uid, "nodeName": node, "wanted": wanted.to_value()
+    });
     if wanted.decision == Decision::Granted {
         spec["granted"] = json!({"generation": policy.generation, "spec": *policy.spec});
     }
@@ -22,7 +24,9 @@ pub fn enactment(policy: (&str, &Policy), node: (&str, &Node), wanted: &Wanted) 
         "metadata": {
             "name": enactment_name(policy.0, node.0),
             "labels": {NODE_LABEL: node_label(node.0), POLICY_LABEL: policy.0},
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node.0, "uid": node.1.uid}],
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Node", "name": node.0, "uid": node.1.uid}
+            ],
         },
         "spec": spec(policy, node.0, wanted),
     })
@@ -33,7 +37,9 @@ pub fn enactment(policy: (&str, &Policy), node: (&str, &Node), wanted: &Wanted) 
 pub fn change(policy: (&str, &Policy), enactment: &Enactment, wanted: &Wanted) -> Value {
     let test = json!({"op": "test", "path": "/metadata/uid", "value": enactment.uid});
     if wanted.decision == Decision::Granted || enactment.wanted.is_none() {
-        return json!([test, {"op": "add", "path": "/spec", "value": spec(policy, &enactment.node, wanted)}]);
+        return json!([
+            test, {"op": "add", "path": "/spec", "value": spec(policy, &enactment.node, wanted)}
+        ]);
     }
     json!([
         test,
@@ -49,9 +55,10 @@ mod tests {
 
     #[test]
     fn what_was_granted_stays_until_something_else_is() {
-        let policy = Policy::of(
-            &json!({"metadata": {"uid": "p", "generation": 4}, "spec": {"desiredState": {"interfaces": []}}}),
-        );
+        let policy = Policy::of(&json!({
+            "metadata": {"uid": "p", "generation": 4},
+            "spec": {"desiredState": {"interfaces": []}}
+        }));
         let node = Node {
             uid: "n".into(),
             ..Node::default()

@@ -413,7 +413,10 @@ impl Controller {
                     return Ok(());
                 };
                 // The uid keeps the apply from making a policy that was just deleted.
-                let body = json!({"apiVersion": POLICY.api_version(), "kind": POLICY.kind, "metadata": {"name": name, "uid": policy.uid, "finalizers": [FINALIZER]}});
+                let body = json!({
+                    "apiVersion": POLICY.api_version(), "kind": POLICY.kind,
+                    "metadata": {"name": name, "uid": policy.uid, "finalizers": [FINALIZER]}
+                });
                 let written = self
                     .cluster
                     .apply(&ObjectKey::new(POLICY, "", name), &body, &self.manager)

@@ -241,7 +241,10 @@ impl Place {
         let key = key_of(resource);
         // The uid keeps the apply from making one that was just deleted.
         let body = json!({"apiVersion": key.kind.api_version(), "kind": key.kind.kind,
-            "metadata": {"name": key.name, "namespace": key.namespace, "uid": resource["metadata"]["uid"], "finalizers": [FINALIZER]}});
+        "metadata": {
+            "name": key.name, "namespace": key.namespace, "uid": resource["metadata"]["uid"],
+            "finalizers": [FINALIZER]
+        }});
         let written = self
             .cluster
             .apply(&key, &body, &manager(&*self.domain))

@@ -67,7 +67,10 @@ impl Place {
         let key = key_of(resource);
         let new = serde_json::to_value(&after).unwrap_or_default();
         // The uid keeps it from another resource of that name.
-        let body = json!({"metadata": {"uid": resource["metadata"]["uid"]}, "status": merge_patch(&resource["status"], &new)});
+        let body = json!({
+            "metadata": {"uid": resource["metadata"]["uid"]},
+            "status": merge_patch(&resource["status"], &new)
+        });
         match self
             .cluster
             .merge_patch(&key, "status", &body, &manager(&*self.domain))

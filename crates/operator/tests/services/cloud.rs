@@ -69,7 +69,10 @@ impl Cloud {
             .await;
         self.create("region", "/regions", json!({"id": "RegionTwo"}))
             .await;
-        let endpoint = json!({"service_id": service, "interface": "public", "region_id": "RegionOne", "url": "http://nova"});
+        let endpoint = json!({
+            "service_id": service, "interface": "public", "region_id": "RegionOne",
+            "url": "http://nova"
+        });
         self.create("endpoint", "/endpoints", endpoint).await;
         self.create(
             "user",

@@ -98,7 +98,10 @@ impl Namespace {
     /// Somebody's object, with this metadata beside its name.
     fn with(mut self, kind: Kind, name: &str, metadata: &Value) -> Self {
         let key = ObjectKey::new(kind, "cloud", name);
-        let mut object = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": name, "namespace": "cloud", "uid": name}});
+        let mut object = json!({
+            "apiVersion": kind.api_version(), "kind": kind.kind,
+            "metadata": {"name": name, "namespace": "cloud", "uid": name}
+        });
         json_merge(&mut object["metadata"], metadata);
         self.others.insert(key, Arc::new(object));
         self
@@ -109,7 +112,10 @@ impl Namespace {
             .iter()
             .map(|(key, value)| (*key, STANDARD.encode(value)))
             .collect();
-        let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "cloud"}, "data": data});
+        let object = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "cloud"},
+            "data": data
+        });
         self.others
             .insert(crate::world::secret("cloud", name), Arc::new(object));
         self
@@ -190,7 +196,10 @@ fn well(live: &mut Value) {
         }
         Some("Deployment") => {
             live["metadata"]["generation"] = json!(1);
-            live["status"] = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1});
+            live["status"] = json!({
+                "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
+                "availableReplicas": 1
+            });
         }
         _ => {}
     }
@@ -314,7 +323,9 @@ fn a_job_of_an_earlier_configuration_is_deleted_once_it_has_ended() {
 fn a_job_that_failed_stops_the_pods_and_says_how_to_go_on() {
     let failed = |live: &mut Value| {
         if live["kind"] == "Job" {
-            live["status"] = json!({"conditions": [{"type": "Failed", "status": "True", "message": "too often"}]});
+            live["status"] = json!({
+                "conditions": [{"type": "Failed", "status": "True", "message": "too often"}]
+            });
         }
     };
     let assessment = namespace().settle(&resource(&json!({})), failed);
@@ -333,7 +344,9 @@ fn a_job_that_failed_repeats_its_pods_last_words_and_is_tried_again_by_the_annot
     let failed = |live: &mut Value| {
         if live["kind"] == "Job" {
             live["metadata"]["uid"] = "first".into();
-            live["status"] = json!({"conditions": [{"type": "Failed", "status": "True", "message": "too often"}]});
+            live["status"] = json!({
+                "conditions": [{"type": "Failed", "status": "True", "message": "too often"}]
+            });
         }
     };
     let mut world = namespace();
@@ -343,12 +356,20 @@ fn a_job_that_failed_repeats_its_pods_last_words_and_is_tried_again_by_the_annot
         .unwrap()
         .to_owned();
     for (pod, second, words) in [("b", 1, "Access denied"), ("a", 2, "Unknown database")] {
-        let created = json!({"labels": {"batch.kubernetes.io/job-name": job}, "creationTimestamp": format!("2026-01-01T00:00:0{second}Z")});
+        let created = json!({
+            "labels": {"batch.kubernetes.io/job-name": job},
+            "creationTimestamp": format!("2026-01-01T00:00:0{second}Z")
+        });
         world = world.with(kinds::POD, pod, &created);
         let key = ObjectKey::new(kinds::POD, "cloud", pod);
         let mut live = (*world.others[&key]).clone();
-        let terminated = json!({"exitCode": 1, "reason": "Error", "message": format!("...\npymysql.err: {words}")});
-        live["status"] = json!({"phase": "Failed", "initContainerStatuses": [{"name": "db-sync", "state": {"terminated": terminated}}]});
+        let terminated = json!({
+            "exitCode": 1, "reason": "Error", "message": format!("...\npymysql.err: {words}")
+        });
+        live["status"] = json!({
+            "phase": "Failed",
+            "initContainerStatuses": [{"name": "db-sync", "state": {"terminated": terminated}}]
+        });
         world.others.insert(key, Arc::new(live));
     }
     let assessment = look(&resource(&json!({})), &world);
@@ -425,7 +446,9 @@ fn a_topology_that_was_held_before_the_deployment_had_it_is_released() {
 
 #[test]
 fn a_credential_that_was_held_before_pods_had_it_is_released() {
-    let held = json!({"finalizers": [credential::FINALIZER], "labels": {credential::LABEL.0: credential::LABEL.1}});
+    let held = json!({
+        "finalizers": [credential::FINALIZER], "labels": {credential::LABEL.0: credential::LABEL.1}
+    });
     let world = || peers().with(kinds::SECRET, "ac", &held);
     assert_eq!(
         released(&world().settle(&bound(&json!({})), well).releases),
@@ -439,8 +462,14 @@ fn a_credential_that_was_held_before_pods_had_it_is_released() {
 
 #[test]
 fn database_and_registration_of_other_operators_are_left_once_pods_do_without() {
-    let owner = json!({"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "name": "placement", "uid": "u"});
-    let made = json!({"finalizers": ["other/one", FINALIZER], "ownerReferences": [owner], "labels": {"mariaDBDatabaseName": "placement"}});
+    let owner = json!({
+        "apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI",
+        "name": "placement", "uid": "u"
+    });
+    let made = json!({
+        "finalizers": ["other/one", FINALIZER], "ownerReferences": [owner],
+        "labels": {"mariaDBDatabaseName": "placement"}
+    });
     let mut world = peers();
     for (kind, name) in [
         (kinds::MARIADB_ACCOUNT, "account"),
@@ -455,7 +484,12 @@ fn database_and_registration_of_other_operators_are_left_once_pods_do_without() 
     account["spec"]["secret"] = "account-db-secret".into();
     world.others.insert(key, Arc::new(account));
     let key = crate::world::secret("cloud", "account-db-secret");
-    world.own.insert(key, Arc::new(json!({"metadata": {"name": "account-db-secret", "uid": "s", "ownerReferences": [owner]}})));
+    world.own.insert(
+        key,
+        Arc::new(json!({
+            "metadata": {"name": "account-db-secret", "uid": "s", "ownerReferences": [owner]}
+        })),
+    );
 
     let starting = world.settle(&bound(&json!({})), |live| {
         well(live);
@@ -488,7 +522,10 @@ fn database_and_registration_of_other_operators_are_left_once_pods_do_without() 
 #[test]
 fn a_credential_that_is_not_there_yet_is_not_what_pods_run_with() {
     let direct = json!({"auth": {"applicationCredentialSecret": "ac"}, "secret": "osp",
-        "keystone": {"external": {"authURL": KEYSTONE}, "registration": "Direct", "adminSecret": {"name": "admin"}}});
+    "keystone": {
+        "external": {"authURL": KEYSTONE}, "registration": "Direct",
+        "adminSecret": {"name": "admin"}
+    }});
     let mut world = namespace()
         .with_secret("osp", &[("PlacementPassword", "12345678")])
         .with_secret("admin", &[("username", "admin"), ("password", "12345678")])
@@ -531,7 +568,12 @@ fn a_load_balancer_without_an_address_is_waited_for() {
 
 #[test]
 fn certificates_are_waited_for_and_a_bundle_is_missed() {
-    let tls = json!({"tls": {"caBundleSecretName": "ca", "api": {"internal": {"secretName": "internal"}, "public": {"secretName": "public"}}}});
+    let tls = json!({
+        "tls": {
+            "caBundleSecretName": "ca",
+            "api": {"internal": {"secretName": "internal"}, "public": {"secretName": "public"}}
+        }
+    });
     let resource = resource(&tls);
     let assessment = namespace().settle(&resource, well);
     assert_eq!(
@@ -580,8 +622,11 @@ fn certificates_are_waited_for_and_a_bundle_is_missed() {
 /// Keystone.
 fn with_secrets() -> (PlacementApi, Namespace) {
     let spec = json!({"auth": {"applicationCredentialSecret": "ac"}, "secret": "osp",
-        "database": {"host": "db.example", "credentialsSecret": {"name": "db"}},
-        "keystone": {"external": {"authURL": KEYSTONE}, "registration": "Direct", "adminSecret": {"name": "admin"}}});
+    "database": {"host": "db.example", "credentialsSecret": {"name": "db"}},
+    "keystone": {
+        "external": {"authURL": KEYSTONE}, "registration": "Direct",
+        "adminSecret": {"name": "admin"}
+    }});
     let world = Namespace::default()
         .with_secret("osp", &[("PlacementPassword", " 12 345 ")])
         .with_secret("db", &[("username", "placement"), ("password", " x ")])
@@ -723,8 +768,16 @@ fn a_rollout_past_its_deadline_is_an_error() {
     let late = |live: &mut Value| {
         well(live);
         if live["kind"] == "Deployment" {
-            let conditions = json!([{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "timed out"}]);
-            live["status"] = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "conditions": conditions});
+            let conditions = json!([
+                {
+                    "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded",
+                    "message": "timed out"
+                }
+            ]);
+            live["status"] = json!({
+                "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1,
+                "conditions": conditions
+            });
         }
     };
     let assessment = namespace().settle(&resource(&json!({})), late);
@@ -745,7 +798,10 @@ fn a_rollout_past_its_deadline_is_an_error() {
 /// One that is registered by this operator, with the Secrets for it, which permit nothing.
 fn unpermitted(more: &Value) -> (PlacementApi, Namespace) {
     let mut spec = json!({"auth": null, "secret": "osp",
-        "keystone": {"external": {"authURL": KEYSTONE}, "registration": "Direct", "adminSecret": {"name": "admin"}}});
+    "keystone": {
+        "external": {"authURL": KEYSTONE}, "registration": "Direct",
+        "adminSecret": {"name": "admin"}
+    }});
     json_merge(&mut spec, more);
     let world = namespace()
         .with_secret(
@@ -857,7 +913,12 @@ fn an_unusual_key_or_user_is_permitted_by_its_secret_alone() {
             "Other",
         ),
         (
-            json!({"keystone": {"external": {"authURL": KEYSTONE}, "registration": "Direct", "adminSecret": {"name": "admin", "userKey": "Other"}}}),
+            json!({
+                "keystone": {
+                    "external": {"authURL": KEYSTONE}, "registration": "Direct",
+                    "adminSecret": {"name": "admin", "userKey": "Other"}
+                }
+            }),
             "admin",
             "weft.network/keystone-keys",
             "Other",

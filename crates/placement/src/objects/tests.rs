@@ -22,7 +22,9 @@ pub fn config(spec: &Value) -> Config {
         .as_object_mut()
         .unwrap()
         .extend(spec.as_object().unwrap().clone());
-    let resource = json!({"metadata": {"name": "placement", "namespace": "cloud", "uid": "1-2"}, "spec": whole});
+    let resource = json!({
+        "metadata": {"name": "placement", "namespace": "cloud", "uid": "1-2"}, "spec": whole
+    });
     Config::of(&serde_json::from_value(resource).unwrap()).unwrap()
 }
 
@@ -92,15 +94,49 @@ fn each_program_is_given_what_it_needs() {
             ),
             (
                 "placement-db-sync/placement-online-migrations",
-                json!({"drops": ["ALL"], "noEscalation": true, "nonRoot": true, "readable": ["/etc/placement/placement.conf", "/etc/placement/placement.conf.d/custom.conf", "/etc/my.cnf"], "run": ["placement-manage", "db", "online_data_migrations"], "user": 42482}),
+                json!({
+                    "drops": ["ALL"], "noEscalation": true, "nonRoot": true,
+                    "readable": [
+                        "/etc/placement/placement.conf",
+                        "/etc/placement/placement.conf.d/custom.conf", "/etc/my.cnf"
+                    ],
+                    "run": ["placement-manage", "db", "online_data_migrations"], "user": 42482
+                }),
             ),
             (
                 "placement-db-sync/placement-upgrade-check",
-                json!({"drops": ["ALL"], "noEscalation": true, "nonRoot": true, "readable": ["/etc/placement/placement.conf", "/etc/placement/placement.conf.d/custom.conf", "/etc/my.cnf"], "run": ["/bin/sh", "-c", "placement-status upgrade check || test $? -eq 1"], "user": 42482}),
+                json!({
+                    "drops": ["ALL"], "noEscalation": true, "nonRoot": true,
+                    "readable": [
+                        "/etc/placement/placement.conf",
+                        "/etc/placement/placement.conf.d/custom.conf", "/etc/my.cnf"
+                    ],
+                    "run": ["/bin/sh", "-c", "placement-status upgrade check || test $? -eq 1"],
+                    "user": 42482
+                }),
             ),
             (
                 "placement/placement-api",
-                json!({"drops": ["ALL"], "env": ["CONFIG_HASH"], "livenessProbe": {"failureThreshold": 10, "httpGet": {"path": "/", "port": 8778, "scheme": "HTTP"}, "initialDelaySeconds": 5, "periodSeconds": 30, "timeoutSeconds": 30}, "noEscalation": true, "nonRoot": true, "ports": {"-": 8778}, "readable": ["/var/lib/openstack/config", "/etc/placement/placement.conf", "/etc/placement/placement.conf.d/custom.conf", "/etc/my.cnf", "/etc/httpd/conf/httpd.conf", "/etc/httpd/conf.d/ssl.conf"], "readinessProbe": {"failureThreshold": 3, "httpGet": {"path": "/", "port": 8778, "scheme": "HTTP"}, "initialDelaySeconds": 5, "periodSeconds": 18, "timeoutSeconds": 18}, "run": ["/usr/sbin/httpd", "-DFOREGROUND"], "user": 42482}),
+                json!({
+                    "drops": ["ALL"], "env": ["CONFIG_HASH"],
+                    "livenessProbe": {
+                        "failureThreshold": 10,
+                        "httpGet": {"path": "/", "port": 8778, "scheme": "HTTP"},
+                        "initialDelaySeconds": 5, "periodSeconds": 30, "timeoutSeconds": 30
+                    },
+                    "noEscalation": true, "nonRoot": true, "ports": {"-": 8778},
+                    "readable": [
+                        "/var/lib/openstack/config", "/etc/placement/placement.conf",
+                        "/etc/placement/placement.conf.d/custom.conf", "/etc/my.cnf",
+                        "/etc/httpd/conf/httpd.conf", "/etc/httpd/conf.d/ssl.conf"
+                    ],
+                    "readinessProbe": {
+                        "failureThreshold": 3,
+                        "httpGet": {"path": "/", "port": 8778, "scheme": "HTTP"},
+                        "initialDelaySeconds": 5, "periodSeconds": 18, "timeoutSeconds": 18
+                    },
+                    "run": ["/usr/sbin/httpd", "-DFOREGROUND"], "user": 42482
+                }),
             ),
         ],
     );
@@ -145,7 +181,10 @@ fn names_and_labels_are_those_of_placement_operator() {
             object.key().human()
         );
         if object.key().kind == kinds::SECRET {
-            let expected = json!({"placement.openstack.org/uid": "1-2", "placement.openstack.org/namespace": "cloud", "placement.openstack.org/name": "placement"});
+            let expected = json!({
+                "placement.openstack.org/uid": "1-2", "placement.openstack.org/namespace": "cloud",
+                "placement.openstack.org/name": "placement"
+            });
             assert_eq!(object.body()["metadata"]["labels"], expected);
         } else {
             assert_eq!(
@@ -233,17 +272,27 @@ fn the_probes_follow_the_timeout_and_what_is_changed() {
     let get = json!({"path": "/", "port": 8778, "scheme": "HTTP"});
     assert_eq!(
         usual["livenessProbe"],
-        json!({"httpGet": get, "initialDelaySeconds": 5, "timeoutSeconds": 30, "periodSeconds": 30, "failureThreshold": 10})
+        json!({
+            "httpGet": get, "initialDelaySeconds": 5, "timeoutSeconds": 30, "periodSeconds": 30,
+            "failureThreshold": 10
+        })
     );
     assert_eq!(
         usual["readinessProbe"],
-        json!({"httpGet": get, "initialDelaySeconds": 5, "timeoutSeconds": 18, "periodSeconds": 18, "failureThreshold": 3})
+        json!({
+            "httpGet": get, "initialDelaySeconds": 5, "timeoutSeconds": 18, "periodSeconds": 18,
+            "failureThreshold": 3
+        })
     );
     assert!(usual.get("startupProbe").is_none());
-    let changed = of(
-        json!({"apiTimeout": 100, "override": {"probes": {"livenessProbes": {"path": "/x", "periodSeconds": 7}, "readinessProbes": {"type": "Exec", "command": ["a"]}, "startupProbes": {"failureThreshold": 99}}},
-        "tls": {"api": {"internal": {"secretName": "i"}, "public": {"secretName": "p"}}}}),
-    );
+    let changed = of(json!({"apiTimeout": 100, "override": {
+            "probes": {
+                "livenessProbes": {"path": "/x", "periodSeconds": 7},
+                "readinessProbes": {"type": "Exec", "command": ["a"]},
+                "startupProbes": {"failureThreshold": 99}
+            }
+        },
+        "tls": {"api": {"internal": {"secretName": "i"}, "public": {"secretName": "p"}}}}));
     assert_eq!(
         (
             &changed["livenessProbe"]["httpGet"],
@@ -268,9 +317,10 @@ fn the_probes_follow_the_timeout_and_what_is_changed() {
 
 #[test]
 fn the_configuration_has_what_placement_operator_writes() {
-    let config = config(
-        &json!({"customServiceConfig": "[DEFAULT]\ndebug = true\n", "defaultConfigOverwrite": {"policy.yaml": "a: b\n"}}),
-    );
+    let config = config(&json!({
+        "customServiceConfig": "[DEFAULT]\ndebug = true\n",
+        "defaultConfigOverwrite": {"policy.yaml": "a: b\n"}
+    }));
     let (conf, inputs) = (file(&config, &inputs(), "placement.conf"), inputs());
     let read = |section: &str, name: &str| option(&conf, section, name);
     for (section, name, value) in [
@@ -373,9 +423,12 @@ fn without_keystone_nobody_is_asked() {
 
 #[test]
 fn certificates_are_mounted_where_apache_reads_them() {
-    let config = config(
-        &json!({"tls": {"api": {"internal": {"secretName": "i"}, "public": {"secretName": "p"}}, "caBundleSecretName": "bundle"}}),
-    );
+    let config = config(&json!({
+        "tls": {
+            "api": {"internal": {"secretName": "i"}, "public": {"secretName": "p"}},
+            "caBundleSecretName": "bundle"
+        }
+    }));
     let inputs = Inputs {
         database_tls: true,
         ..inputs()
@@ -429,7 +482,10 @@ fn a_service_has_what_is_given_and_no_more() {
     let internal = service(json!({}), 0);
     assert_eq!(
         internal["spec"],
-        json!({"type": "ClusterIP", "selector": {"service": "placement", "owner": "placement"}, "ports": [{"name": "placement-internal", "port": 8778, "protocol": "TCP"}]})
+        json!({
+            "type": "ClusterIP", "selector": {"service": "placement", "owner": "placement"},
+            "ports": [{"name": "placement-internal", "port": 8778, "protocol": "TCP"}]
+        })
     );
     assert_eq!(
         internal["metadata"]["annotations"],
@@ -442,12 +498,28 @@ fn a_service_has_what_is_given_and_no_more() {
 
     let annotations =
         json!({"metallb.universe.tf/address-pool": "osp-internalapi", "endpoint": "mine"});
-    let spec = json!({"type": "LoadBalancer", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 5}}, "loadBalancerSourceRanges": ["192.0.2.0/24"]});
-    let change = json!({"override": {"service": {"internal": {"metadata": {"annotations": annotations, "labels": {"a": "b"}}, "spec": spec, "endpointURL": "http://a:1/"}}}});
+    let spec = json!({
+        "type": "LoadBalancer", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 5}},
+        "loadBalancerSourceRanges": ["192.0.2.0/24"]
+    });
+    let change = json!({
+        "override": {
+            "service": {
+                "internal": {
+                    "metadata": {"annotations": annotations, "labels": {"a": "b"}}, "spec": spec,
+                    "endpointURL": "http://a:1/"
+                }
+            }
+        }
+    });
     let changed = service(change.clone(), 0);
     assert_eq!(
         changed["metadata"]["annotations"],
-        json!({"metallb.universe.tf/address-pool": "osp-internalapi", "endpoint": "mine", "core.openstack.org/ingress_create": "false", "dnsmasq.network.openstack.org/hostname": "placement-internal.cloud.svc"})
+        json!({
+            "metallb.universe.tf/address-pool": "osp-internalapi", "endpoint": "mine",
+            "core.openstack.org/ingress_create": "false",
+            "dnsmasq.network.openstack.org/hostname": "placement-internal.cloud.svc"
+        })
     );
     assert_eq!(
         (
@@ -490,7 +562,13 @@ fn networks_are_asked_of_multus() {
         (inputs(), json!([])),
         (
             with,
-            json!([{"name": "storage", "namespace": "cloud", "interface": "storage"}, {"name": "a-network-with-a-long-name", "namespace": "cloud", "interface": "a-network-with-", "default-route": ["172.18.0.1"]}]),
+            json!([
+                {"name": "storage", "namespace": "cloud", "interface": "storage"},
+                {
+                    "name": "a-network-with-a-long-name", "namespace": "cloud",
+                    "interface": "a-network-with-", "default-route": ["172.18.0.1"]
+                }
+            ]),
         ),
     ] {
         for object in [

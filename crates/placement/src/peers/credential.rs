@@ -48,7 +48,11 @@ mod tests {
 
     #[test]
     fn every_credential_of_before_is_released() {
-        let secret = |name: &str, finalizer: &str| json!({"metadata": {"name": name, "finalizers": [finalizer]}});
+        let secret = |name: &str, finalizer: &str| {
+            json!({
+                "metadata": {"name": name, "finalizers": [finalizer]}
+            })
+        };
         let all = [
             secret("a", FINALIZER),
             secret("b", FINALIZER),

@@ -103,7 +103,10 @@ pub fn account(
     random: RandomBytes,
 ) -> Result<Manifest, ManifestError> {
     let user = format!("{NAME}_{}", hex(&random.user));
-    let new = json!({"userName": user, "secret": secret_name(config, None), "requireTLS": false, "accountType": "User"});
+    let new = json!({
+        "userName": user, "secret": secret_name(config, None), "requireTLS": false,
+        "accountType": "User"
+    });
     object(
         config,
         kinds::MARIADB_ACCOUNT,
@@ -265,7 +268,9 @@ fn object(
     Manifest::new(json!({
         "apiVersion": kind.api_version(),
         "kind": kind.kind,
-        "metadata": {"name": name, "namespace": config.namespace, "labels": labels, "finalizers": [FINALIZER]},
+        "metadata": {
+            "name": name, "namespace": config.namespace, "labels": labels, "finalizers": [FINALIZER]
+        },
         "spec": spec,
     }))
 }
@@ -290,11 +295,19 @@ mod tests {
     };
 
     fn said(spec: Value, condition: Value) -> Value {
-        json!({"metadata": {"name": "placement", "generation": 2, "labels": {"mariaDBDatabaseName": "placement"}}, "spec": spec, "status": {"conditions": [condition]}})
+        json!({
+            "metadata": {
+                "name": "placement", "generation": 2, "labels": {"mariaDBDatabaseName": "placement"}
+            },
+            "spec": spec, "status": {"conditions": [condition]}
+        })
     }
 
     fn with_password(password: &str) -> Value {
-        json!({"metadata": {"name": "placement-db-secret"}, "data": {"DatabasePassword": STANDARD.encode(password)}})
+        json!({
+            "metadata": {"name": "placement-db-secret"},
+            "data": {"DatabasePassword": STANDARD.encode(password)}
+        })
     }
 
     fn made() -> (Value, Value, Value) {
@@ -313,14 +326,22 @@ mod tests {
     fn new_objects_are_those_of_placement_operator() {
         let config = config(&json!({"databaseAccount": "cell-account"}));
         let database = database(&config, None).unwrap();
-        let meta = |labels: Value, name: &str| json!({"name": name, "namespace": "cloud", "labels": labels, "finalizers": ["openstack.org/placementapi"]});
+        let meta = |labels: Value, name: &str| {
+            json!({
+                "name": name, "namespace": "cloud", "labels": labels,
+                "finalizers": ["openstack.org/placementapi"]
+            })
+        };
         assert_eq!(
             database.body()["metadata"],
             meta(json!({"dbName": "openstack"}), "placement")
         );
         assert_eq!(
             database.body()["spec"],
-            json!({"name": "placement", "defaultCharacterSet": "utf8", "defaultCollation": "utf8_general_ci"})
+            json!({
+                "name": "placement", "defaultCharacterSet": "utf8",
+                "defaultCollation": "utf8_general_ci"
+            })
         );
         let account = account(&config, None, DICE).unwrap();
         assert_eq!(
@@ -329,7 +350,10 @@ mod tests {
         );
         assert_eq!(
             account.body()["spec"],
-            json!({"userName": "placement_1a2b", "secret": "cell-account-db-secret", "requireTLS": false, "accountType": "User"})
+            json!({
+                "userName": "placement_1a2b", "secret": "cell-account-db-secret",
+                "requireTLS": false, "accountType": "User"
+            })
         );
         let secret = secret(&config, Some(account.body()), None, DICE).unwrap();
         assert_eq!(
@@ -348,7 +372,10 @@ mod tests {
             account(&config, Some(&live), DICE).unwrap().body()["spec"],
             spec
         );
-        let theirs = json!({"type": "kubernetes.io/basic-auth", "data": {"DatabasePassword": "YQ==", "other": "Yg=="}});
+        let theirs = json!({
+            "type": "kubernetes.io/basic-auth",
+            "data": {"DatabasePassword": "YQ==", "other": "Yg=="}
+        });
         let secret = secret(&config, Some(&live), Some(&theirs), DICE).unwrap();
         assert_eq!(
             (
@@ -430,7 +457,9 @@ mod tests {
             "it is about another specification"
         );
         database["status"]["observedGeneration"] = 2.into();
-        account["status"]["conditions"][0] = json!({"type": "MariaDBAccountReady", "status": "False", "severity": "Info", "message": "soon"});
+        account["status"]["conditions"][0] = json!({
+            "type": "MariaDBAccountReady", "status": "False", "severity": "Info", "message": "soon"
+        });
         assert_eq!(read(&database, &account), waiting);
         account["status"]["conditions"][0]["severity"] = "Error".into();
         assert_eq!(
@@ -476,9 +505,12 @@ mod tests {
     #[test]
     fn accounts_of_before_are_released_and_those_of_others_are_not() {
         let account = |name: &str, database: &str, finalizer: &str| {
-            Arc::new(
-                json!({"metadata": {"name": name, "labels": {"mariaDBDatabaseName": database}, "finalizers": [finalizer]}}),
-            )
+            Arc::new(json!({
+                "metadata": {
+                    "name": name, "labels": {"mariaDBDatabaseName": database},
+                    "finalizers": [finalizer]
+                }
+            }))
         };
         let all = [
             account("new", "placement", FINALIZER),

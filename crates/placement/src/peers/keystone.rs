@@ -134,7 +134,10 @@ fn object(config: &Config, kind: Kind, spec: Value) -> Result<Manifest, Manifest
     Manifest::new(json!({
         "apiVersion": kind.api_version(),
         "kind": kind.kind,
-        "metadata": {"name": NAME, "namespace": config.namespace, "labels": config.labels(), "finalizers": [FINALIZER]},
+        "metadata": {
+            "name": NAME, "namespace": config.namespace, "labels": config.labels(),
+            "finalizers": [FINALIZER]
+        },
         "spec": spec,
     }))
 }
@@ -152,7 +155,10 @@ mod tests {
     #[test]
     fn keystone_is_waited_for_until_it_says_where_it_is() {
         let config = config(&json!({}));
-        let both = json!({"public": "http://keystone-public.cloud.svc:5000", "internal": "http://keystone-internal.cloud.svc:5000"});
+        let both = json!({
+            "public": "http://keystone-public.cloud.svc:5000",
+            "internal": "http://keystone-internal.cloud.svc:5000"
+        });
         let waits = |served: bool, all: &[Arc<Value>], text: &str| {
             let state = endpoints(&config, served, all).unwrap_err();
             assert!(
@@ -197,9 +203,10 @@ mod tests {
 
     #[test]
     fn the_registration_is_that_of_placement_operator() {
-        let config = config(
-            &json!({"serviceUser": "me", "passwordSelectors": {"service": "Mine"}, "override": {"service": {"public": {"endpointURL": "https://placement.example"}}}}),
-        );
+        let config = config(&json!({
+            "serviceUser": "me", "passwordSelectors": {"service": "Mine"},
+            "override": {"service": {"public": {"endpointURL": "https://placement.example"}}}
+        }));
         let service = service(&config).unwrap();
         assert_eq!(
             service.body()["spec"],
@@ -209,12 +216,22 @@ mod tests {
         let endpoint = endpoint(&config).unwrap();
         assert_eq!(
             endpoint.body()["spec"],
-            json!({"serviceName": "placement", "endpoints": {"internal": "http://placement-internal.cloud.svc:8778", "public": "https://placement.example"}})
+            json!({
+                "serviceName": "placement",
+                "endpoints": {
+                    "internal": "http://placement-internal.cloud.svc:8778",
+                    "public": "https://placement.example"
+                }
+            })
         );
         for object in [service, endpoint] {
             assert_eq!(
                 object.body()["metadata"],
-                json!({"name": "placement", "namespace": "cloud", "labels": {"service": "placement", "owner": "placement"}, "finalizers": ["openstack.org/placementapi"]})
+                json!({
+                    "name": "placement", "namespace": "cloud",
+                    "labels": {"service": "placement", "owner": "placement"},
+                    "finalizers": ["openstack.org/placementapi"]
+                })
             );
         }
     }
@@ -222,7 +239,9 @@ mod tests {
     #[test]
     fn what_keystone_operator_says_of_an_older_one_does_not_count() {
         let mut object = json!({"kind": "KeystoneEndpoint", "metadata": {"generation": 2},
-            "status": {"conditions": [{"type": "Ready", "status": "True", "message": "Setup complete"}]}});
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True", "message": "Setup complete"}]
+        }});
         let read = |object: &Value| registered(object).map(|said| (said.status, said.message));
         assert_eq!(
             read(&object),

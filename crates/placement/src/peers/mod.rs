@@ -64,7 +64,10 @@ impl Claim {
         let mut body = json!({
             "apiVersion": key.kind.api_version(),
             "kind": key.kind.kind,
-            "metadata": {"name": key.name, "namespace": key.namespace, "uid": metadata["uid"], "finalizers": [finalizer]},
+            "metadata": {
+                "name": key.name, "namespace": key.namespace, "uid": metadata["uid"],
+                "finalizers": [finalizer]
+            },
         });
         for (label, value) in labels {
             body["metadata"]["labels"][label] = (*value).into();
@@ -208,7 +211,9 @@ impl<'a> Patch<'a> {
         let is_there = !self.metadata["labels"][label].is_null();
         if is_there {
             // RFC 6901: a slash in a name is written ~1.
-            self.steps.push(json!({"op": "remove", "path": format!("/metadata/labels/{}", label.replace('/', "~1"))}));
+            self.steps.push(json!({
+                "op": "remove", "path": format!("/metadata/labels/{}", label.replace('/', "~1"))
+            }));
         }
         is_there
     }
@@ -329,11 +334,18 @@ mod tests {
     #[test]
     fn a_claim_is_a_finalizer_and_labels_and_its_release_takes_them_off() {
         let key = ObjectKey::new(kinds::SECRET, "cloud", "ac");
-        let mut live = json!({"metadata": {"name": "ac", "uid": "1", "finalizers": ["other/one"], "labels": {"a": "b"}}});
+        let mut live = json!({
+            "metadata": {
+                "name": "ac", "uid": "1", "finalizers": ["other/one"], "labels": {"a": "b"}
+            }
+        });
         let claim = |live: &Value| Claim::of(&key, live, FINALIZER, &[("weft.network/x", "y")]);
         assert_eq!(
             claim(&live).unwrap().body["metadata"],
-            json!({"name": "ac", "namespace": "cloud", "uid": "1", "finalizers": [FINALIZER], "labels": {"weft.network/x": "y"}})
+            json!({
+                "name": "ac", "namespace": "cloud", "uid": "1", "finalizers": [FINALIZER],
+                "labels": {"weft.network/x": "y"}
+            })
         );
         assert_eq!(
             claim(&live).unwrap().puts(),
@@ -362,7 +374,9 @@ mod tests {
                 .takes(),
             both
         );
-        let going = json!({"metadata": {"name": "ac", "uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        let going = json!({
+            "metadata": {"name": "ac", "uid": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+        });
         assert_eq!(claim(&going), None, "the API server would refuse it");
     }
 
@@ -373,10 +387,16 @@ mod tests {
             weft_plan::manager(&crate::Placement::new(crate::Settings::default()))
         );
         let key = ObjectKey::new(kinds::MARIADB_ACCOUNT, "cloud", "a");
-        let owner = json!({"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "name": "placement", "uid": "2"});
+        let owner = json!({
+            "apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI",
+            "name": "placement", "uid": "2"
+        });
         let live = json!({"metadata": {"name": "a", "uid": "1", "finalizers": ["other/one", FINALIZER], "labels": {"a": "b", OWNER_LABEL: "x"},
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Secret"}, owner],
-            "managedFields": [{"manager": "other", "operation": "Apply"}, {"manager": MANAGER, "operation": "Apply"}]}});
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Secret"}, owner],
+        "managedFields": [
+            {"manager": "other", "operation": "Apply"},
+            {"manager": MANAGER, "operation": "Apply"}
+        ]}});
         let release = Release::leaving(&key, &live, FINALIZER).unwrap();
         assert!(release.leaves);
         assert_eq!(
@@ -429,9 +449,10 @@ mod tests {
     fn what_was_made_for_a_placement_api_is_known_by_its_owner() {
         let owned =
             |owners: Value| is_of_placement(&json!({"metadata": {"ownerReferences": owners}}));
-        assert!(owned(
-            json!([{"apiVersion": "v1", "kind": "Secret"}, {"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI"}])
-        ));
+        assert!(owned(json!([
+            {"apiVersion": "v1", "kind": "Secret"},
+            {"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI"}
+        ])));
         assert!(!owned(
             json!([{"apiVersion": "nova.openstack.org/v1beta1", "kind": "Nova"}])
         ));

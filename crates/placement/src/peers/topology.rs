@@ -94,7 +94,11 @@ mod tests {
             (Some("new"), "openstack.org/placementapi-placement")
         );
         let (ours, others) = (finalizer("placement"), finalizer("another"));
-        let topology = |name: &str, finalizer: &str| json!({"metadata": {"name": name, "finalizers": [finalizer]}});
+        let topology = |name: &str, finalizer: &str| {
+            json!({
+                "metadata": {"name": name, "finalizers": [finalizer]}
+            })
+        };
         let all = [
             topology("old", &ours),
             topology("older", &ours),

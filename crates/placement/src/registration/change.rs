@@ -125,7 +125,12 @@ impl Change {
             ),
             Self::CreateUser { project } => post(
                 "/users",
-                json!({"user": {"name": wanted.user, "domain_id": found.domain, "password": wanted.password, "default_project_id": project}}),
+                json!({
+                    "user": {
+                        "name": wanted.user, "domain_id": found.domain, "password": wanted.password,
+                        "default_project_id": project
+                    }
+                }),
             ),
             Self::SetPassword { user, .. } => patch(
                 "users",
@@ -149,7 +154,10 @@ impl Change {
                 }
             }
             Self::CreateService => {
-                let service = json!({"name": SERVICE, "type": SERVICE, "description": "Placement Service", "enabled": true});
+                let service = json!({
+                    "name": SERVICE, "type": SERVICE, "description": "Placement Service",
+                    "enabled": true
+                });
                 post("/services", json!({"service": service}))
             }
             Self::EnableService { service } => {
@@ -161,7 +169,10 @@ impl Change {
                 region,
                 url,
             } => {
-                let endpoint = json!({"service_id": service, "interface": interface, "region_id": region, "url": url, "enabled": true});
+                let endpoint = json!({
+                    "service_id": service, "interface": interface, "region_id": region, "url": url,
+                    "enabled": true
+                });
                 post("/endpoints", json!({"endpoint": endpoint}))
             }
             Self::ChangeEndpoint { id, to, .. } => patch(

@@ -27,10 +27,17 @@ fn answer(change: &Change, number: usize) -> Value {
             url,
             ..
         } => {
-            json!({"endpoint": {"id": id, "interface": interface, "region_id": region, "url": url, "enabled": true}})
+            json!({
+                "endpoint": {
+                    "id": id, "interface": interface, "region_id": region, "url": url,
+                    "enabled": true
+                }
+            })
         }
         _ => {
-            json!({"project": {"id": id}, "user": {"id": id}, "role": {"id": id}, "service": {"id": id}})
+            json!({
+                "project": {"id": id}, "user": {"id": id}, "role": {"id": id}, "service": {"id": id}
+            })
         }
     }
 }

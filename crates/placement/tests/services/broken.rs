@@ -8,9 +8,9 @@ use crate::{ADMIN, HOST, config_with, database, inputs, inputs_with, keep, prepa
 #[tokio::test]
 async fn a_database_that_is_down_or_refuses_is_told_and_waited_for() {
     // The images try ten times, ten seconds apart.
-    let config = config_with(
-        &json!({"customServiceConfig": "[placement_database]\nmax_retries = 1\nretry_interval = 1\n"}),
-    );
+    let config = config_with(&json!({
+        "customServiceConfig": "[placement_database]\nmax_retries = 1\nretry_interval = 1\n"
+    }));
     let site = Site::start(&[HOST]).unwrap();
     let mut database = database(&site).await;
     database.stop();

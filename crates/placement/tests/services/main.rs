@@ -38,7 +38,10 @@ fn config() -> Config {
 }
 
 fn config_with(more: &Value) -> Config {
-    let mut spec = json!({"auth": {"strategy": "noauth2"}, "database": {"host": HOST, "credentialsSecret": {"name": "placement-db"}}});
+    let mut spec = json!({
+        "auth": {"strategy": "noauth2"},
+        "database": {"host": HOST, "credentialsSecret": {"name": "placement-db"}}
+    });
     spec.as_object_mut()
         .unwrap()
         .extend(more.as_object().unwrap().clone());

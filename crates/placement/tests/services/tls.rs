@@ -67,7 +67,9 @@ async fn each_endpoint_shows_its_own_certificate_and_a_key_of_another_starts_not
     let names = ENDPOINTS.map(name);
     let site = Site::start(&[HOST, &names[0], &names[1]]).unwrap();
     let _database = database(&site).await;
-    let api = json!({"internal": {"secretName": "cert-internal"}, "public": {"secretName": "cert-public"}});
+    let api = json!({
+        "internal": {"secretName": "cert-internal"}, "public": {"secretName": "cert-public"}
+    });
     let (with_tls, inputs) = (config_with(&json!({"tls": {"api": api}})), inputs());
 
     let accepted = async |config| {

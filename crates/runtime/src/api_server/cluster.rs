@@ -468,7 +468,10 @@ impl Cluster {
     /// it: an object that finalizers hold, or `None` once it is gone. An object of another uid, or
     /// none at all, is gone too.
     pub async fn delete(&self, key: &ObjectKey, uid: &str) -> Result<Option<Value>, Error> {
-        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}, "propagationPolicy": "Background"});
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid},
+            "propagationPolicy": "Background"
+        });
         match self.send(Method::DELETE, &path(key), Some(&options)).await {
             Ok(object) if object["kind"] == "Status" => Ok(None),
             Ok(object) => Ok(Some(object).filter(|object| Live::of(object).is_being_deleted())),
@@ -562,7 +565,10 @@ mod tests {
     #[test]
     fn what_may_be_over_at_once_is_tried_once_more() {
         let status = |code: u16, seconds: u32| {
-            let status = json!({"code": code, "message": "no", "reason": "No", "details": {"retryAfterSeconds": seconds}});
+            let status = json!({
+                "code": code, "message": "no", "reason": "No",
+                "details": {"retryAfterSeconds": seconds}
+            });
             Error::Api(serde_json::from_value(status).unwrap())
         };
         assert_eq!(status(500, 0).passes_in(), Some(BRIEFLY));
@@ -595,7 +601,11 @@ mod tests {
                 .unwrap(),
             )
         };
-        let core = json!({"code": 422, "reason": "Invalid", "message": "ConfigMap \"c\" is invalid: data: Too long", "details": {"name": "c", "kind": "ConfigMap"}});
+        let core = json!({
+            "code": 422, "reason": "Invalid",
+            "message": "ConfigMap \"c\" is invalid: data: Too long",
+            "details": {"name": "c", "kind": "ConfigMap"}
+        });
         assert!(Error::Api(serde_json::from_value(core).unwrap()).is_of_the_body());
         let verdicts = [
             (

@@ -223,9 +223,18 @@ mod tests {
 
     #[test]
     fn an_operator_is_read_from_its_workload() {
-        let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "n", "name": "o", "uid": "u"}, "spec": {"template": {"spec": {"containers": [
-            {"image": "i", "args": ["operator", "--domains", "a,b"], "env": [{"name": "X", "value": "1"}, {"name": "OPERATOR_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
-                {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}]}}}});
+        let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {
+            "namespace": "n", "name": "o", "uid": "u"
+        }, "spec": {"template": {"spec": {"containers": [
+            {"image": "i", "args": [
+                "operator", "--domains", "a,b"
+            ], "env": [{"name": "X", "value": "1"}, {
+                "name": "OPERATOR_NAMESPACE",
+                "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}
+            },
+                {
+                    "name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}
+                }]}]}}}});
         let operator = Operator::of(&deployment).unwrap();
         assert_eq!(
             (
@@ -243,7 +252,11 @@ mod tests {
             ])
         );
         let daemon_set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"namespace": "n", "name": "o"}, "status": {"desiredNumberScheduled": 3},
-            "spec": {"template": {"spec": {"containers": [{"image": "i", "args": ["operator", "--domains=c"]}]}}}});
+        "spec": {
+            "template": {
+                "spec": {"containers": [{"image": "i", "args": ["operator", "--domains=c"]}]}
+            }
+        }});
         let operator = Operator::of(&daemon_set).unwrap();
         assert_eq!(
             (
@@ -260,14 +273,21 @@ mod tests {
     #[test]
     fn a_lease_that_was_given_back_has_no_leader_and_an_old_one_no_live_one() {
         assert_eq!(
-            leader_of(
-                &json!({"spec": {"holderIdentity": "", "renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 1}})
-            ),
+            leader_of(&json!({
+                "spec": {
+                    "holderIdentity": "", "renewTime": "2026-01-01T00:00:00.000000Z",
+                    "leaseDurationSeconds": 1
+                }
+            })),
             None
         );
-        let leader =
-            leader_of(&json!({"spec": {"holderIdentity": "x", "renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 30}}))
-                .unwrap();
+        let leader = leader_of(&json!({
+            "spec": {
+                "holderIdentity": "x", "renewTime": "2026-01-01T00:00:00.000000Z",
+                "leaseDurationSeconds": 30
+            }
+        }))
+        .unwrap();
         assert!(leader.is_alive("2026-01-01T00:00:30Z".parse().unwrap()));
         assert!(!leader.is_alive("2026-01-01T00:00:31Z".parse().unwrap()));
     }

@@ -260,7 +260,12 @@ async fn in_time<T>(
 /// The lease as we want it. (coordination.k8s.io/v1: times in microseconds.)
 fn record(config: &LeaseConfig, live: Option<&Value>) -> Value {
     let now = format!("{:.6}", Timestamp::now());
-    let mut lease = live.cloned().unwrap_or_else(|| json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"namespace": config.namespace, "name": config.name}}));
+    let mut lease = live.cloned().unwrap_or_else(|| {
+        json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"namespace": config.namespace, "name": config.name}
+        })
+    });
     let before = holder(&lease).to_owned();
     let transitions = lease["spec"]["leaseTransitions"]
         .as_u64()
@@ -308,7 +313,10 @@ mod tests {
     use super::*;
 
     fn lease(version: u64, holder: &str, renewed: &str) -> Value {
-        json!({"metadata": {"uid": "u", "resourceVersion": version.to_string()}, "spec": {"holderIdentity": holder, "renewTime": renewed}})
+        json!({
+            "metadata": {"uid": "u", "resourceVersion": version.to_string()},
+            "spec": {"holderIdentity": holder, "renewTime": renewed}
+        })
     }
 
     fn rewound(history: &mut History) -> bool {

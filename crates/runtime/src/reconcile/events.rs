@@ -221,7 +221,11 @@ mod tests {
     fn status(generation: i64, conditions: &[(&str, &str, &str)]) -> Value {
         let conditions: Vec<_> = conditions
             .iter()
-            .map(|(name, status, reason)| json!({"type": name, "status": status, "reason": reason, "message": "m"}))
+            .map(|(name, status, reason)| {
+                json!({
+                    "type": name, "status": status, "reason": reason, "message": "m"
+                })
+            })
             .collect();
         json!({"observedGeneration": generation, "conditions": conditions})
     }

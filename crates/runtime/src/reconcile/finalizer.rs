@@ -13,7 +13,9 @@ pub const FINALIZER: &str = "weft.network/teardown";
 pub(super) async fn put(objects: &Objects, key: &ObjectKey, resource: &Value) -> Result<(), Error> {
     let body = json!({
         "apiVersion": key.kind.api_version(), "kind": key.kind.kind,
-        "metadata": {"name": key.name, "uid": resource["metadata"]["uid"], "finalizers": [FINALIZER]},
+        "metadata": {
+            "name": key.name, "uid": resource["metadata"]["uid"], "finalizers": [FINALIZER]
+        },
     });
     let written = objects
         .cluster

@@ -639,7 +639,9 @@ impl Objects {
         if !self.has_label(live) {
             return Ok(());
         }
-        let labels = json!({"metadata": {"uid": live["metadata"]["uid"], "labels": {weft_plan::OWNER_LABEL: null}}});
+        let labels = json!({
+            "metadata": {"uid": live["metadata"]["uid"], "labels": {weft_plan::OWNER_LABEL: null}}
+        });
         match self
             .cluster
             .merge_patch(key, "", &labels, &self.owner.manager)

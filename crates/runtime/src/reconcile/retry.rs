@@ -252,8 +252,11 @@ mod tests {
     use serde_json::json;
 
     fn manifest(value: &str) -> Manifest {
-        Manifest::new(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}, "data": {"k": value}}))
-            .unwrap()
+        Manifest::new(json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"},
+            "data": {"k": value}
+        }))
+        .unwrap()
     }
 
     fn attempt(value: &str) -> Attempt {

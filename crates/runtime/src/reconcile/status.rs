@@ -47,7 +47,10 @@ pub(crate) async fn write(
 ) -> Result<(), Error> {
     let key = ObjectKey::new(context.domain.resource(), "", Live::of(resource).name());
     // The uid keeps it from another resource of that name.
-    let body = json!({"metadata": {"uid": resource["metadata"]["uid"]}, "status": merge_patch(&resource["status"], status)});
+    let body = json!({
+        "metadata": {"uid": resource["metadata"]["uid"]},
+        "status": merge_patch(&resource["status"], status)
+    });
     match context
         .cluster
         .merge_patch(&key, "status", &body, &manager(&*context.domain))

@@ -116,7 +116,12 @@ pub(crate) async fn write_record(objects: &Objects, record: &Manifest) -> Result
             .is_some_and(|owners| !owners.is_empty())
     {
         let metadata = &live["metadata"];
-        let patch = json!({"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "ownerReferences": null}});
+        let patch = json!({
+            "metadata": {
+                "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"],
+                "ownerReferences": null
+            }
+        });
         let patched = objects
             .cluster
             .merge_patch(record.key(), "", &patch, &objects.owner.manager)

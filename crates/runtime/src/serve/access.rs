@@ -90,7 +90,10 @@ impl Access {
     }
 
     async fn ask(&self, token: &str) -> Result<Verdict, Error> {
-        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}});
+        let review = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+            "spec": {"token": token}
+        });
         let review = self
             .cluster
             .review("/apis/authentication.k8s.io/v1/tokenreviews", &review)
@@ -99,13 +102,17 @@ impl Access {
             return Ok(Verdict::Unauthenticated);
         }
         let user = &review["status"]["user"];
-        let mut spec = json!({"user": user["username"], "nonResourceAttributes": {"path": self.path, "verb": "get"}});
+        let mut spec = json!({
+            "user": user["username"], "nonResourceAttributes": {"path": self.path, "verb": "get"}
+        });
         for field in ["uid", "groups", "extra"] {
             if !user[field].is_null() {
                 spec[field] = user[field].clone();
             }
         }
-        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec});
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec
+        });
         let review = self
             .cluster
             .review(

@@ -705,8 +705,14 @@ impl Store {
     fn feed_fact(&mut self, fact: Fact, change: Change) -> bool {
         let reduced = |object: &Value| {
             let metadata = &object["metadata"];
-            let identity = json!({"namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]});
-            json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": identity, "view": fact.view(object)})
+            let identity = json!({
+                "namespace": metadata["namespace"], "name": metadata["name"],
+                "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]
+            });
+            json!({
+                "apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": identity,
+                "view": fact.view(object)
+            })
         };
         let change = match change {
             Change::Applied(object) if fact.view(&object).is_null() => {
@@ -783,7 +789,12 @@ mod tests {
     #[test]
     fn a_kind_that_a_cluster_may_lack_is_served_once_its_stream_has_spoken() {
         let definitions = Source::Fact(Fact::Definitions);
-        let definition = |version: u64, name: &str| json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name, "uid": name, "resourceVersion": version.to_string()}});
+        let definition = |version: u64, name: &str| {
+            json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": name, "uid": name, "resourceVersion": version.to_string()}
+            })
+        };
         let mut cache = Cache::default();
         cache.expect(definitions.clone());
         cache.feed(&definitions, Change::Restarted);
@@ -833,7 +844,10 @@ mod tests {
         cache.expect(definitions.clone());
         cache.feed(
             &definitions,
-            Change::Applied(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": metadata})),
+            Change::Applied(json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": metadata
+            })),
         );
         assert!(cache.facts().serves(kinds::ISSUER) && !cache.facts().serves(kinds::CERTIFICATE));
     }
@@ -889,7 +903,10 @@ mod tests {
         let source = Source::Fact(Fact::Nodes);
         let node = |version: u64, runtime: &str| {
             let metadata = json!({"name": "n", "uid": "u", "resourceVersion": version.to_string()});
-            json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"nodeInfo": {"containerRuntimeVersion": runtime}, "images": ["large"]}})
+            json!({
+                "apiVersion": "v1", "kind": "Node", "metadata": metadata,
+                "status": {"nodeInfo": {"containerRuntimeVersion": runtime}, "images": ["large"]}
+            })
         };
         let mut cache = Cache::default();
         cache.expect(source.clone());
@@ -973,8 +990,14 @@ mod tests {
     fn another_generation_of_a_definition_is_news() {
         let definitions = Source::Fact(Fact::Definitions);
         let definition = |version: u64, generation: i64| {
-            let metadata = json!({"name": "issuers.cert-manager.io", "uid": "u", "resourceVersion": version.to_string(), "generation": generation});
-            json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": metadata})
+            let metadata = json!({
+                "name": "issuers.cert-manager.io", "uid": "u",
+                "resourceVersion": version.to_string(), "generation": generation
+            });
+            json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": metadata
+            })
         };
         let mut cache = Cache::default();
         cache.expect(definitions.clone());
@@ -1019,7 +1042,10 @@ mod tests {
         let source = Source::Admission(kinds::VALIDATING_WEBHOOK_CONFIGURATION);
         let hook = |version: u64, label: &str| {
             json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-                "metadata": {"name": "h", "uid": "u", "resourceVersion": version.to_string(), "labels": {"of": label}}})
+            "metadata": {
+                "name": "h", "uid": "u", "resourceVersion": version.to_string(),
+                "labels": {"of": label}
+            }})
         };
         let mut cache = Cache::default();
         cache.set_admission(Some(|object| {
@@ -1186,8 +1212,12 @@ mod tests {
     fn what_pods_tell_of_their_nodes_is_a_fact_and_news() {
         let pod = |mtu: u32| {
             let message = format!(r#"{{"mtu":{mtu},"podCIDRs":[],"missingPlugins":[]}}"#);
-            json!({"metadata": {"namespace": "n", "name": "p", "uid": "u"}, "spec": {"nodeName": "node-1"},
-                   "status": {"initContainerStatuses": [{"state": {"terminated": {"message": message}}}]}})
+            json!({"metadata": {
+                "namespace": "n", "name": "p", "uid": "u"
+            }, "spec": {"nodeName": "node-1"},
+                   "status": {
+                       "initContainerStatuses": [{"state": {"terminated": {"message": message}}}]
+                   }})
         };
         let mut cache = Cache::default();
         cache.expect(Source::Pods);

@@ -231,7 +231,10 @@ mod tests {
     use serde_json::json;
 
     fn object(name: &str, uid: &str, version: u64, value: i64) -> Value {
-        json!({"metadata": {"name": name, "uid": uid, "resourceVersion": version.to_string()}, "value": value})
+        json!({
+            "metadata": {"name": name, "uid": uid, "resourceVersion": version.to_string()},
+            "value": value
+        })
     }
 
     fn views() -> Views<i64> {

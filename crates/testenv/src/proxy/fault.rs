@@ -253,8 +253,11 @@ pub(super) fn status_body(code: u16) -> String {
         .and_then(|status| status.canonical_reason())
         .unwrap_or_default();
     let message = format!("fault injected by the test: {code} {text}");
-    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code})
-        .to_string()
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason, "code": code
+    })
+    .to_string()
 }
 
 /// The last event of a watch whose resourceVersion is too old.

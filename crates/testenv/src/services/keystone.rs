@@ -149,7 +149,11 @@ impl Keystone {
     /// It is refused: the error holds the answer.
     pub async fn token(&self, user: &str, password: &str, scope: &Value) -> Result<String> {
         let user = json!({"name": user, "domain": {"id": "default"}, "password": password});
-        let body = json!({"auth": {"identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope}});
+        let body = json!({
+            "auth": {
+                "identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope
+            }
+        });
         let url = format!("{}/auth/tokens", self.url());
         let args = [
             "--include",

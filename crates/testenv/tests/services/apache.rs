@@ -101,10 +101,18 @@ async fn an_image_of_kolla_copies_its_configuration_and_starts_what_it_says() {
     )
     .unwrap();
     fs::write(folder.join("config/httpd.conf"), least_httpd("")).unwrap();
-    let copy = |name: &str, dest: &str| json!({"source": format!("/var/lib/openstack/config/{name}"), "dest": dest, "owner": "placement", "perm": "0600"});
+    let copy = |name: &str, dest: &str| {
+        json!({
+            "source": format!("/var/lib/openstack/config/{name}"), "dest": dest, "owner": "placement",
+            "perm": "0600"
+        })
+    };
     let instructions = json!({
         "command": "/usr/sbin/httpd -DFOREGROUND",
-        "config_files": [copy("placement.conf", "/etc/placement/placement.conf"), copy("httpd.conf", "/etc/httpd/conf/httpd.conf")],
+        "config_files": [
+            copy("placement.conf", "/etc/placement/placement.conf"),
+            copy("httpd.conf", "/etc/httpd/conf/httpd.conf")
+        ],
     });
     fs::write(folder.join("config.json"), instructions.to_string()).unwrap();
     let container = Container::placement()

@@ -24,7 +24,10 @@ async fn register(keystone: &Keystone, token: &str) -> String {
         json!({"name": "service", "domain_id": "default"}),
     )
     .await;
-    let user = json!({"name": "placement", "domain_id": "default", "password": SERVICE, "default_project_id": project});
+    let user = json!({
+        "name": "placement", "domain_id": "default", "password": SERVICE,
+        "default_project_id": project
+    });
     let user = create("user", "/users", user).await;
     let (_, roles) = keystone
         .request(token, "GET", "/roles?name=admin", None)

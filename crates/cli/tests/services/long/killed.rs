@@ -58,12 +58,21 @@ impl Step {
                 let spec = json!({
                     "secret": "placement-secret",
                     "database": {"urlSecret": {"name": "placement-db"}},
-                    "keystone": {"external": {"authURL": gate.url()}, "registration": "Direct", "adminSecret": {"name": "keystone-admin"}},
+                    "keystone": {
+                        "external": {"authURL": gate.url()}, "registration": "Direct",
+                        "adminSecret": {"name": "keystone-admin"}
+                    },
                 });
                 cluster.apply(&placement_api(&spec)).await;
             }
             Self::Change => {
-                let url = json!({"spec": {"override": {"service": {"public": {"endpointURL": "https://placement.example"}}}}});
+                let url = json!({
+                    "spec": {
+                        "override": {
+                            "service": {"public": {"endpointURL": "https://placement.example"}}
+                        }
+                    }
+                });
                 cluster
                     .patch(kinds::PLACEMENT_API, NAMESPACE, "placement", url)
                     .await;

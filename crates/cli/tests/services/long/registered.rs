@@ -58,7 +58,10 @@ async fn the_operator_registers_follows_the_password_and_removes_everything() {
     let spec = json!({
         "secret": "placement-secret",
         "database": {"urlSecret": {"name": "placement-db"}},
-        "keystone": {"external": {"authURL": keystone.url()}, "registration": "Direct", "adminSecret": {"name": "keystone-admin"}},
+        "keystone": {
+            "external": {"authURL": keystone.url()}, "registration": "Direct",
+            "adminSecret": {"name": "keystone-admin"}
+        },
     });
     cluster.apply(&placement_api(&spec)).await;
 
@@ -122,7 +125,9 @@ async fn the_operator_registers_follows_the_password_and_removes_everything() {
     assert_eq!(requests(), before);
 
     // Another address, and another password: that is in Keystone before it is in the file.
-    let url = json!({"spec": {"override": {"service": {"public": {"endpointURL": "https://placement.example"}}}}});
+    let url = json!({
+        "spec": {"override": {"service": {"public": {"endpointURL": "https://placement.example"}}}}
+    });
     cluster
         .patch(kinds::PLACEMENT_API, NAMESPACE, "placement", url)
         .await;

@@ -164,7 +164,10 @@ async fn life(cluster: &Cluster, keystone: &Keystone, kubelet: &Kubelet<'_>) {
     let spec = json!({
         "secret": "placement-secret",
         "database": {"host": DATABASE, "credentialsSecret": {"name": "placement-db"}},
-        "keystone": {"external": {"authURL": keystone.url()}, "registration": "Direct", "adminSecret": {"name": "keystone-admin"}},
+        "keystone": {
+            "external": {"authURL": keystone.url()}, "registration": "Direct",
+            "adminSecret": {"name": "keystone-admin"}
+        },
     });
     cluster.apply(&placement_api(&spec)).await;
     wait_ready(cluster).await;

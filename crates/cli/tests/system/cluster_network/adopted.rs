@@ -21,14 +21,29 @@ const OBJECTS: [(Kind, &str, &str); 5] = [
 /// Weft's.
 fn upstream() -> String {
     let labels = json!({"app": "flannel", "k8s-app": "flannel"});
-    let cni = json!({"name": "cbr0", "cniVersion": "0.3.1", "plugins": [{"type": "flannel", "delegate": {"hairpinMode": true, "isDefaultGateway": true}}]});
-    let net = json!({"Network": "10.244.0.0/16", "EnableNFTables": false, "Backend": {"Type": "vxlan", "VNI": 7}});
+    let cni = json!({
+        "name": "cbr0", "cniVersion": "0.3.1",
+        "plugins": [
+            {"type": "flannel", "delegate": {"hairpinMode": true, "isDefaultGateway": true}}
+        ]
+    });
+    let net = json!({
+        "Network": "10.244.0.0/16", "EnableNFTables": false, "Backend": {"Type": "vxlan", "VNI": 7}
+    });
     let pod = json!({
         "hostNetwork": true, "serviceAccountName": "flannel", "tolerations": [{"operator": "Exists"}],
-        "containers": [{"name": "kube-flannel", "image": "ghcr.io/flannel-io/flannel:v0.28.4", "command": ["/opt/bin/flanneld"]}],
+        "containers": [
+            {
+                "name": "kube-flannel", "image": "ghcr.io/flannel-io/flannel:v0.28.4",
+                "command": ["/opt/bin/flanneld"]
+            }
+        ],
     });
     let object = |(kind, namespace, name): (Kind, &str, &str), more: Value| {
-        let mut object = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": name, "labels": labels}});
+        let mut object = json!({
+            "apiVersion": kind.api_version(), "kind": kind.kind,
+            "metadata": {"name": name, "labels": labels}
+        });
         if kind.namespaced {
             object["metadata"]["namespace"] = namespace.into();
         }
@@ -38,8 +53,15 @@ fn upstream() -> String {
             .for_each(|(field, value)| object[field] = value.clone());
         object
     };
-    let role = json!({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "flannel"}});
-    let workload = json!({"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}});
+    let role = json!({
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "flannel"
+        }
+    });
+    let workload = json!({
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod}
+    });
     let more = [
         json!({}),
         json!({"rules": []}),
@@ -65,7 +87,9 @@ async fn a_flannel_of_upstream_keeps_selector_plugin_and_tunnel() {
         .await
         .unwrap();
     let wanted = config(&json!({
-        "serviceNetwork": "10.96.0.0/16", "clusterNetworks": [{"cidr": "10.244.0.0/16", "hostSubnetLength": 8}],
+        "serviceNetwork": "10.96.0.0/16", "clusterNetworks": [
+            {"cidr": "10.244.0.0/16", "hostSubnetLength": 8}
+        ],
         "defaultNetwork": {"type": "Flannel"}, "deployKubeProxy": false,
     }));
 

@@ -398,7 +398,10 @@ async fn deleted_and_made_again(cluster: &Cluster) {
         .collect();
     assert!(changed.is_empty(), "{changed:#?}");
 
-    cluster.apply(&super::config(&json!({"serviceNetwork": "172.31.0.0/16", "clusterNetworks": resource["spec"]["clusterNetworks"], "defaultNetwork": resource["spec"]["defaultNetwork"]}))).await;
+    cluster.apply(&super::config(&json!({
+        "serviceNetwork": "172.31.0.0/16", "clusterNetworks": resource["spec"]["clusterNetworks"],
+        "defaultNetwork": resource["spec"]["defaultNetwork"]
+    }))).await;
     cluster
         .wait_condition(
             "Degraded",

@@ -48,7 +48,11 @@ pub fn minimal() -> String {
 
 /// A NetworkConfig with this specification.
 pub fn config(spec: &Value) -> String {
-    serde_json::json!({"apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig", "metadata": {"name": "default"}, "spec": spec}).to_string()
+    serde_json::json!({
+        "apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig",
+        "metadata": {"name": "default"}, "spec": spec
+    })
+    .to_string()
 }
 
 /// The record's configuration; null if there is no record.

@@ -101,7 +101,10 @@ async fn the_proxy_and_additional_networks_come_and_go() {
     );
 
     // Another beside one that cannot be: its namespace is not there.
-    let elsewhere = json!({"name": "elsewhere", "namespace": "not-there", "type": "Raw", "rawCNIConfig": "{\"cniVersion\": \"0.3.1\", \"type\": \"macvlan\"}"});
+    let elsewhere = json!({
+        "name": "elsewhere", "namespace": "not-there", "type": "Raw",
+        "rawCNIConfig": "{\"cniVersion\": \"0.3.1\", \"type\": \"macvlan\"}"
+    });
     let second = raw("second", r#"{"cniVersion": "0.3.1", "type": "macvlan"}"#);
     cluster
         .apply(&config(&spec(&json!([elsewhere, second]))))
@@ -141,9 +144,14 @@ async fn the_proxy_and_additional_networks_come_and_go() {
 
     // With somebody else's proxy there, ours is only deployed on request, and then that is a
     // conflict.
-    let theirs = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "kube-proxy", "namespace": "kube-system"}, "spec": {
+    let theirs = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {
+        "name": "kube-proxy", "namespace": "kube-system"
+    }, "spec": {
         "selector": {"matchLabels": {"k8s-app": "kube-proxy"}},
-        "template": {"metadata": {"labels": {"k8s-app": "kube-proxy"}}, "spec": {"containers": [{"name": "kube-proxy", "image": "kube-proxy"}]}}}});
+        "template": {
+            "metadata": {"labels": {"k8s-app": "kube-proxy"}},
+            "spec": {"containers": [{"name": "kube-proxy", "image": "kube-proxy"}]}
+        }}});
     let before = passes(&operator).await;
     cluster.apply(&theirs.to_string()).await;
     // That it comes is a reason to look. Asked for earlier, ours would be deployed.

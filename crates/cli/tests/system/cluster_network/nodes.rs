@@ -26,8 +26,14 @@ async fn the_pods_mtu_follows_the_nodes_until_the_network_is_on_all_of_them() {
 
     // Somebody else's pod with the labels of ours is not believed: the MTU would go down to what it
     // says, and never up again.
-    let stranger = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger", "labels": {"app": "flannel", "weft.network/domain": "cluster-network"}},
-                          "spec": {"nodeName": "node-0", "initContainers": [{"name": "install-cni", "image": "i"}], "containers": [{"name": "c", "image": "i"}]}});
+    let stranger = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {
+        "name": "stranger", "labels": {"app": "flannel", "weft.network/domain": "cluster-network"}
+    },
+                          "spec": {
+                              "nodeName": "node-0",
+                              "initContainers": [{"name": "install-cni", "image": "i"}],
+                              "containers": [{"name": "c", "image": "i"}]
+                          }});
     cluster.apply(&stranger.to_string()).await;
     write(
         &cluster,
@@ -225,7 +231,10 @@ async fn write(
 ) -> Result<(), String> {
     let state =
         json!({"terminated": {"exitCode": 0, "reason": "Completed", "message": report.to_line()}});
-    let init = json!({"name": "install-cni", "image": "weft", "imageID": "", "ready": true, "restartCount": 0, "state": state});
+    let init = json!({
+        "name": "install-cni", "image": "weft", "imageID": "", "ready": true, "restartCount": 0,
+        "state": state
+    });
     let patch = json!({"status": {"initContainerStatuses": [init]}}).to_string();
     let arguments = [
         "-n",

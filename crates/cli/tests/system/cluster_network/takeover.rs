@@ -12,7 +12,10 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_mad
     cluster.apply(&minimal()).await;
     let resource = cluster.resource().await.unwrap();
     left_by_the_original(&cluster, &resource["metadata"]["uid"]).await;
-    let policy = json!({"apiVersion": "network.openshift.io/v1", "kind": "EgressNetworkPolicy", "metadata": {"name": "of-a-user"}, "spec": {"egress": []}});
+    let policy = json!({
+        "apiVersion": "network.openshift.io/v1", "kind": "EgressNetworkPolicy",
+        "metadata": {"name": "of-a-user"}, "spec": {"egress": []}
+    });
     wait_until("a user has made a policy", async || {
         let created = cluster
             .control_plane
@@ -135,7 +138,20 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_mad
             "node-role.kubernetes.io/control-plane=",
         ])
         .await;
-    cluster.patch(kinds::DAEMON_SET, NAMESPACE, "cluster-network-operator", json!({"spec": {"template": {"spec": {"containers": [{"name": "cluster-network-operator", "image": "docker.io/openshift/origin-cluster-network-operator:v4.0.0"}]}}}})).await;
+    cluster.patch(kinds::DAEMON_SET, NAMESPACE, "cluster-network-operator", json!({
+        "spec": {
+            "template": {
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "cluster-network-operator",
+                            "image": "docker.io/openshift/origin-cluster-network-operator:v4.0.0"
+                        }
+                    ]
+                }
+            }
+        }
+    })).await;
     cluster
         .wait_condition(
             "Blocked",
@@ -159,7 +175,9 @@ async fn a_network_outlives_a_config_that_was_never_valid() {
         ])
         .await;
     let overlapping = super::config(&json!({
-        "serviceNetwork": "172.30.0.0/16", "clusterNetworks": [{"cidr": "172.28.0.0/14", "hostSubnetLength": 9}], "defaultNetwork": {"type": "OpenShiftSDN"},
+        "serviceNetwork": "172.30.0.0/16", "clusterNetworks": [
+            {"cidr": "172.28.0.0/14", "hostSubnetLength": 9}
+        ], "defaultNetwork": {"type": "OpenShiftSDN"},
     }));
     wait_until("the API server takes it", async || {
         let applied = cluster
@@ -214,7 +232,12 @@ async fn a_network_outlives_a_config_that_was_never_valid() {
     }
 
     // Whatever gets an owner later, as from a backup, loses it before the NetworkConfig goes.
-    let owners = json!([{"apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig", "name": "default", "uid": resource["metadata"]["uid"]}]);
+    let owners = json!([
+        {
+            "apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig",
+            "name": "default", "uid": resource["metadata"]["uid"]
+        }
+    ]);
     cluster
         .patch(
             kinds::CONFIG_MAP,
@@ -241,10 +264,19 @@ async fn a_network_outlives_a_config_that_was_never_valid() {
 async fn a_definition_that_cannot_be_changed_is_not_deleted() {
     let cluster = start().await;
     let definition = |kind: &str| {
-        let names = json!({"plural": "netnamespaces", "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List")});
+        let names = json!({
+            "plural": "netnamespaces", "singular": kind.to_lowercase(), "kind": kind,
+            "listKind": format!("{kind}List")
+        });
         json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "netnamespaces.network.openshift.io", "annotations": {"weft.network/adopt": "true"}},
-            "spec": {"group": "network.openshift.io", "scope": "Cluster", "names": names, "versions": [version()]}})
+        "metadata": {
+            "name": "netnamespaces.network.openshift.io",
+            "annotations": {"weft.network/adopt": "true"}
+        },
+        "spec": {
+            "group": "network.openshift.io", "scope": "Cluster", "names": names,
+            "versions": [version()]
+        }})
     };
     cluster
         .control_plane
@@ -284,37 +316,87 @@ async fn a_definition_that_cannot_be_changed_is_not_deleted() {
 
 /// A version of a definition that takes everything.
 fn version() -> Value {
-    json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}})
+    json!({
+        "name": "v1", "served": true, "storage": true,
+        "schema": {
+            "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+        }
+    })
 }
 
 /// A part of its objects, each owned by the resource as it does it, also namespaces and
 /// definitions; its record; and itself.
 async fn left_by_the_original(cluster: &Cluster, uid: &Value) {
-    let owners = json!([{"apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig", "name": "default", "uid": uid, "controller": true, "blockOwnerDeletion": true}]);
+    let owners = json!([
+        {
+            "apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig",
+            "name": "default", "uid": uid, "controller": true, "blockOwnerDeletion": true
+        }
+    ]);
     let definition = |plural: &str, singular: &str, kind: &str| {
-        let names = json!({"plural": plural, "singular": singular, "kind": kind, "listKind": format!("{kind}List")});
+        let names = json!({
+            "plural": plural, "singular": singular, "kind": kind, "listKind": format!("{kind}List")
+        });
         json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("{plural}.network.openshift.io"), "ownerReferences": owners},
-            "spec": {"group": "network.openshift.io", "scope": "Cluster", "names": names, "versions": [version()]}})
+        "spec": {
+            "group": "network.openshift.io", "scope": "Cluster", "names": names,
+            "versions": [version()]
+        }})
     };
     let applied = json!({
-        "clusterNetworks": [{"cidr": "10.128.0.0/14", "hostSubnetLength": 9}], "serviceNetwork": "172.30.0.0/16",
-        "defaultNetwork": {"type": "OpenShiftSDN", "openshiftSDNConfig": {"mode": "NetworkPolicy", "vxlanPort": 4789, "mtu": 8950}, "otherConfig": null},
+        "clusterNetworks": [
+            {"cidr": "10.128.0.0/14", "hostSubnetLength": 9}
+        ], "serviceNetwork": "172.30.0.0/16",
+        "defaultNetwork": {
+            "type": "OpenShiftSDN",
+            "openshiftSDNConfig": {"mode": "NetworkPolicy", "vxlanPort": 4789, "mtu": 8950},
+            "otherConfig": null
+        },
         "additionalNetworks": null, "deployKubeProxy": false, "kubeProxyConfig": {"bindAddress": "0.0.0.0"},
     });
-    let pod = json!({"metadata": {"labels": {"name": "network-operator"}}, "spec": {"containers": [{"name": "network-operator", "image": "registry.example/release@sha256:0000000000000000000000000000000000000000000000000000000000000000"}]}});
+    let pod = json!({
+        "metadata": {"labels": {"name": "network-operator"}},
+        "spec": {
+            "containers": [
+                {
+                    "name": "network-operator",
+                    "image": "registry.example/release@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+                }
+            ]
+        }
+    });
     for object in [
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SDN, "ownerReferences": owners}}),
+        json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": SDN, "ownerReferences": owners}
+        }),
         definition("hostsubnets", "hostsubnet", "HostSubnet"),
         definition(
             "egressnetworkpolicies",
             "egressnetworkpolicy",
             "EgressNetworkPolicy",
         ),
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": SDN, "name": "sdn-config", "ownerReferences": owners}, "data": {"sdn-config.yaml": "old", "leftover": "x"}}),
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": NAMESPACE, "name": RECORD, "ownerReferences": owners}, "data": {"applied": applied.to_string()}}),
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-network-operator"}}),
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "openshift-network-operator", "name": "network-operator"},
-            "spec": {"replicas": 1, "selector": {"matchLabels": {"name": "network-operator"}}, "template": pod}}),
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"namespace": SDN, "name": "sdn-config", "ownerReferences": owners},
+            "data": {"sdn-config.yaml": "old", "leftover": "x"}
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"namespace": NAMESPACE, "name": RECORD, "ownerReferences": owners},
+            "data": {"applied": applied.to_string()}
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": "openshift-network-operator"}
+        }),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {
+            "namespace": "openshift-network-operator", "name": "network-operator"
+        },
+            "spec": {
+                "replicas": 1, "selector": {"matchLabels": {"name": "network-operator"}},
+                "template": pod
+            }}),
     ] {
         cluster
             .control_plane

@@ -12,7 +12,10 @@ async fn status_says_what_holds_a_namespace_that_is_being_deleted() {
     let _operator = Operator::start_default(&cluster).await;
     cluster.apply(&minimal()).await;
     cluster.wait_available().await;
-    let held = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "namespace": SDN, "finalizers": ["example.com/hold"]}});
+    let held = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "held", "namespace": SDN, "finalizers": ["example.com/hold"]}
+    });
     cluster.apply(&held.to_string()).await;
     let old = cluster.get(kinds::NAMESPACE, "", SDN).await.unwrap();
     cluster

@@ -62,7 +62,9 @@ async fn a_marker_writes_its_own_resources_of_its_own_node_only() {
     install(&cluster, &["--components", "linux-bridge,ovs"]).await;
     install_operands(&cluster, "network-addons-config.yaml").await;
     let of = |name: &str, node: &str, prefix: &str, field: &str| {
-        let operations = json!([{"op": "add", "path": format!("/status/{field}/{prefix}~1br1"), "value": "1000"}]);
+        let operations = json!([
+            {"op": "add", "path": format!("/status/{field}/{prefix}~1br1"), "value": "1000"}
+        ]);
         patch_as(
             name,
             &format!("/api/v1/nodes/{node}/status"),
@@ -102,19 +104,33 @@ async fn a_marker_writes_its_own_resources_of_its_own_node_only() {
             ),
             status(
                 "an address",
-                json!([{"op": "add", "path": "/status/addresses", "value": [{"type": "InternalIP", "address": "192.0.2.66"}]}]),
+                json!([
+                    {
+                        "op": "add", "path": "/status/addresses",
+                        "value": [{"type": "InternalIP", "address": "192.0.2.66"}]
+                    }
+                ]),
             ),
             status(
                 "a condition",
-                json!([{"op": "add", "path": "/status/conditions/-", "value": {"type": "Stolen", "status": "True"}}]),
+                json!([
+                    {
+                        "op": "add", "path": "/status/conditions/-",
+                        "value": {"type": "Stolen", "status": "True"}
+                    }
+                ]),
             ),
             status(
                 "an annotation",
-                json!([{"op": "add", "path": "/metadata/annotations", "value": {"stolen": "true"}}]),
+                json!([
+                    {"op": "add", "path": "/metadata/annotations", "value": {"stolen": "true"}}
+                ]),
             ),
             status(
                 "a finalizer",
-                json!([{"op": "add", "path": "/metadata/finalizers", "value": ["example.com/stolen"]}]),
+                json!([
+                    {"op": "add", "path": "/metadata/finalizers", "value": ["example.com/stolen"]}
+                ]),
             ),
         ];
         assert_limits(
@@ -232,7 +248,10 @@ async fn kubemacpool_writes_its_two_secrets_only() {
     let path = format!("/api/v1/namespaces/{ADDONS}/secrets");
     let secret = |name: &str, kind: &str| {
         let data = json!({"tls.crt": "", "tls.key": ""});
-        let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": ADDONS, "name": name}, "type": kind, "data": data});
+        let object = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": ADDONS, "name": name},
+            "type": kind, "data": data
+        });
         create(name, &path, object)
     };
     let mut stolen = token_secret(ADDONS, "cluster-network-addons-operator");
@@ -345,8 +364,13 @@ async fn the_operator_of_the_network_writes_in_the_namespaces_of_networks_only()
     };
     let bind = |kind: &str, namespace: Option<&str>| {
         let object = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": "stolen", "namespace": namespace},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "openshift-sdn-controller-account"},
-            "subjects": [{"kind": "ServiceAccount", "name": "sdn-controller", "namespace": "openshift-sdn"}]});
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+            "name": "openshift-sdn-controller-account"
+        },
+        "subjects": [
+            {"kind": "ServiceAccount", "name": "sdn-controller", "namespace": "openshift-sdn"}
+        ]});
         let path = namespace.map_or(
             "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings".to_owned(),
             |namespace| {
@@ -400,7 +424,9 @@ async fn the_operator_of_placement_runs_no_pod_with_a_token() {
             object,
         )
     };
-    let projected = json!([{"name": "a", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]);
+    let projected = json!([
+        {"name": "a", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+    ]);
     let (mut open, mut closed) = (Vec::new(), Vec::new());
     for kind in ["Job", "Deployment"] {
         open.push(run("without a token", kind, Some(false), json!([])));

@@ -26,7 +26,12 @@ const VICTIMS: &str = "victims";
 /// A control plane with two nodes, and what attacks are aimed at.
 async fn start() -> ControlPlane {
     let cluster = ControlPlane::builder().nodes(2).start().await.unwrap();
-    let account = |namespace: &str, name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": namespace, "name": name}});
+    let account = |namespace: &str, name: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"namespace": namespace, "name": name}
+        })
+    };
     let targets = [
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VICTIMS}}),
         // The one that Placement serves.
@@ -34,12 +39,25 @@ async fn start() -> ControlPlane {
         account("kube-system", POWERFUL),
         account(VICTIMS, PEER),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": POWERFUL},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": POWERFUL}]}),
-        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": VICTIMS}, "webhooks": []}),
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+            "name": "cluster-admin"
+        },
+        "subjects": [
+            {"kind": "ServiceAccount", "namespace": "kube-system", "name": POWERFUL}
+        ]}),
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": VICTIMS}, "webhooks": []
+        }),
         pod(VICTIMS, "node-2", PEER),
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": VICTIMS, "name": VICTIMS},
-            "spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": ways::template(PEER)}}),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {
+            "namespace": VICTIMS, "name": VICTIMS
+        },
+            "spec": {
+                "replicas": 0, "selector": {"matchLabels": {"a": "b"}},
+                "template": ways::template(PEER)
+            }}),
     ];
     let targets: Vec<String> = targets.iter().map(Value::to_string).collect();
     cluster
@@ -51,8 +69,13 @@ async fn start() -> ControlPlane {
 
 /// Somebody's pod on a node.
 fn pod(namespace: &str, node: &str, account: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": format!("{VICTIMS}-{node}")},
-        "spec": {"nodeName": node, "serviceAccountName": account, "containers": [{"name": "a", "image": "registry.example/a:1"}]}})
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {
+        "namespace": namespace, "name": format!("{VICTIMS}-{node}")
+    },
+        "spec": {
+            "nodeName": node, "serviceAccountName": account,
+            "containers": [{"name": "a", "image": "registry.example/a:1"}]
+        }})
 }
 
 /// `weft ARGUMENTS`
@@ -117,7 +140,10 @@ async fn install_operands(cluster: &ControlPlane, example: &str) {
 }
 
 async fn make_peer(cluster: &ControlPlane, namespace: &str) {
-    let peer = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": namespace, "name": PEER}});
+    let peer = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"namespace": namespace, "name": PEER}
+    });
     cluster
         .kubectl_with_input(&["apply", "-f", "-"], &peer.to_string())
         .await

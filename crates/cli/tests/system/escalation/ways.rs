@@ -111,7 +111,10 @@ pub fn template(account: &str) -> Value {
 /// A Secret that Kubernetes fills with the token of an account.
 pub fn token_secret(namespace: &str, account: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
-        "metadata": {"namespace": namespace, "name": "stolen", "annotations": {"kubernetes.io/service-account.name": account}}})
+    "metadata": {
+        "namespace": namespace, "name": "stolen",
+        "annotations": {"kubernetes.io/service-account.name": account}
+    }})
 }
 
 /// A workload whose pods have the token of an account.
@@ -124,20 +127,30 @@ pub fn workload(kind: &str, namespace: &str, account: &str) -> Value {
     }
     spec["template"] = template;
     let group = if kind == "Job" { "batch/v1" } else { "apps/v1" };
-    json!({"apiVersion": group, "kind": kind, "metadata": {"namespace": namespace, "name": "stolen"}, "spec": spec})
+    json!({
+        "apiVersion": group, "kind": kind, "metadata": {"namespace": namespace, "name": "stolen"},
+        "spec": spec
+    })
 }
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 
 fn binding(kind: &str, namespace: Option<&str>, role: &str, account: &Account) -> Value {
-    json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": "stolen", "namespace": namespace},
+    json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {
+        "name": "stolen", "namespace": namespace
+    },
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-        "subjects": [{"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace}]})
+        "subjects": [
+            {"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace}
+        ]})
 }
 
 fn role(kind: &str, namespace: Option<&str>, rules: Value) -> Value {
-    json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": "stolen", "namespace": namespace}, "rules": rules})
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
+        "metadata": {"name": "stolen", "namespace": namespace}, "rules": rules
+    })
 }
 
 /// All of them, for this account.
@@ -210,7 +223,12 @@ pub async fn of(cluster: &ControlPlane, account: &Account) -> Vec<Way> {
             role(
                 "ClusterRole",
                 None,
-                json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["escalate", "bind"]}]),
+                json!([
+                    {
+                        "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"],
+                        "verbs": ["escalate", "bind"]
+                    }
+                ]),
             ),
         ),
         post(
@@ -239,7 +257,11 @@ pub async fn of(cluster: &ControlPlane, account: &Account) -> Vec<Way> {
         patch(
             "join the group of cluster admins",
             &format!("{RBAC}/clusterrolebindings/cluster-admin"),
-            json!({"subjects": [{"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace}]}),
+            json!({
+                "subjects": [
+                    {"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace}
+                ]
+            }),
         ),
         Way {
             impersonates: true,
@@ -256,7 +278,9 @@ pub async fn of(cluster: &ControlPlane, account: &Account) -> Vec<Way> {
         patch(
             "add a debugging container to a pod of others",
             &format!("/api/v1/namespaces/{VICTIMS}/pods/{VICTIMS}-node-2/ephemeralcontainers"),
-            json!({"spec": {"ephemeralContainers": [{"name": "b", "image": "registry.example/b:1"}]}}),
+            json!({
+                "spec": {"ephemeralContainers": [{"name": "b", "image": "registry.example/b:1"}]}
+            }),
         ),
         patch(
             "label a node",
@@ -293,18 +317,27 @@ pub async fn of(cluster: &ControlPlane, account: &Account) -> Vec<Way> {
         put(
             "approve a certificate",
             "/apis/certificates.k8s.io/v1/certificatesigningrequests/any/approval",
-            json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "any"}}),
+            json!({
+                "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+                "metadata": {"name": "any"}
+            }),
         ),
         // Admission.
         post(
             MUTATING_WEBHOOK,
             &format!("{ADMISSION}/mutatingwebhookconfigurations"),
-            json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": "stolen"}}),
+            json!({
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": "MutatingWebhookConfiguration", "metadata": {"name": "stolen"}
+            }),
         ),
         post(
             "create a validating webhook",
             &format!("{ADMISSION}/validatingwebhookconfigurations"),
-            json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "stolen"}}),
+            json!({
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "stolen"}
+            }),
         ),
         patch(
             "change the webhook of others",
@@ -342,24 +375,36 @@ pub async fn of(cluster: &ControlPlane, account: &Account) -> Vec<Way> {
         post(
             "create an account in kube-system",
             "/api/v1/namespaces/kube-system/serviceaccounts",
-            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"namespace": "kube-system", "name": "stolen"}}),
+            json!({
+                "apiVersion": "v1", "kind": "ServiceAccount",
+                "metadata": {"namespace": "kube-system", "name": "stolen"}
+            }),
         ),
         post(
             "create a ConfigMap in kube-system",
             "/api/v1/namespaces/kube-system/configmaps",
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "kube-system", "name": "stolen"}}),
+            json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"namespace": "kube-system", "name": "stolen"}
+            }),
         ),
         post(
             "serve an API",
             "/apis/apiregistration.k8s.io/v1/apiservices",
             json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.stolen.example"},
-                "spec": {"group": "stolen.example", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1, "service": {"namespace": own, "name": "a"}}}),
+            "spec": {
+                "group": "stolen.example", "version": "v1", "groupPriorityMinimum": 1,
+                "versionPriority": 1, "service": {"namespace": own, "name": "a"}
+            }}),
         ),
         post(
             "create a volume of a node's folder",
             "/api/v1/persistentvolumes",
             json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "stolen"},
-                "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/"}}}),
+            "spec": {
+                "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+                "hostPath": {"path": "/"}
+            }}),
         ),
     ];
     // Pods with the accounts of others.
@@ -460,7 +505,10 @@ fn token_request(namespace: &str, account: &str) -> Way {
     post(
         &format!("ask for a token of {namespace}:{account}"),
         &path,
-        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}),
+        json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"audiences": []}
+        }),
     )
 }
 

@@ -44,7 +44,12 @@ impl Agents {
             kind.plural,
         );
         let api: Api<DynamicObject> = Api::all_with(self.clients[node].clone(), &resource);
-        let condition = |name: &&str| json!({"type": name, "status": if phases.contains(name) { "True" } else { "False" }, "message": message});
+        let condition = |name: &&str| {
+            json!({
+                "type": name, "status": if phases.contains(name) { "True" } else { "False" },
+                "message": message
+            })
+        };
         let conditions: Vec<_> = ["Progressing", "Failing", "Available", "Pending", "Aborted"]
             .iter()
             .map(condition)

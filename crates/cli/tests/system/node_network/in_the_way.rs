@@ -18,7 +18,10 @@ async fn what_is_in_the_way_of_an_enactment_costs_no_request_until_it_is_gone() 
     let agents = Agents::of(&cluster, &["node-1"]).await;
 
     // An object that names no policy has the enactment's name.
-    let theirs = json!({"apiVersion": "nmstate.io/v1beta1", "kind": "NodeNetworkConfigurationEnactment", "metadata": {"name": "node-1.br1"}});
+    let theirs = json!({
+        "apiVersion": "nmstate.io/v1beta1", "kind": "NodeNetworkConfigurationEnactment",
+        "metadata": {"name": "node-1.br1"}
+    });
     cluster.apply(&theirs.to_string()).await;
     let policy = "{apiVersion: nmstate.io/v1, kind: NodeNetworkConfigurationPolicy, metadata: {name: br1}, spec: {desiredState: {}}}";
     cluster.apply(policy).await;

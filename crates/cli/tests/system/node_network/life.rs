@@ -72,8 +72,12 @@ async fn the_agent_comes_to_all_nodes_follows_its_configuration_and_leaves_nothi
     install::a_pass_writes_nothing(&cluster, &proxy, &operator).await;
 
     // What is said of it reaches it.
-    let change = json!({"spec": {"logLevel": "debug", "nodeSelector": {"kubernetes.io/hostname": "node-1"}, "tolerations": [{"key": "a", "operator": "Exists"}],
-        "probeConfiguration": {"dns": {"host": "example.com"}}, "selfSignConfiguration": {"caRotateInterval": "8760h0m0s"}}});
+    let change = json!({"spec": {"logLevel": "debug", "nodeSelector": {
+        "kubernetes.io/hostname": "node-1"
+    }, "tolerations": [{"key": "a", "operator": "Exists"}],
+        "probeConfiguration": {"dns": {"host": "example.com"}}, "selfSignConfiguration": {
+            "caRotateInterval": "8760h0m0s"
+        }}});
     cluster.patch_resource(change).await;
     let resource = cluster.wait_available().await;
     let live = agent(&cluster).await.unwrap();
@@ -155,7 +159,10 @@ async fn the_agent_comes_to_all_nodes_follows_its_configuration_and_leaves_nothi
         ("node-2", json!({"managed": false})),
         ("node-3", Value::Null),
     ] {
-        let state = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": node}, "spec": spec});
+        let state = json!({
+            "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": node},
+            "spec": spec
+        });
         cluster.apply(&state.to_string()).await;
     }
     let preview = weft(

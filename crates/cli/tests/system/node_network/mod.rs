@@ -36,7 +36,10 @@ pub fn options() -> ClusterOptions {
 
 /// An NMState with this name and specification.
 pub fn nmstate(name: &str, spec: &Value) -> String {
-    serde_json::json!({"apiVersion": "nmstate.io/v1", "kind": "NMState", "metadata": {"name": name}, "spec": spec}).to_string()
+    serde_json::json!({
+        "apiVersion": "nmstate.io/v1", "kind": "NMState", "metadata": {"name": name}, "spec": spec
+    })
+    .to_string()
 }
 
 /// The agent's DaemonSet.

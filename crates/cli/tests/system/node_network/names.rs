@@ -20,7 +20,11 @@ async fn a_node_with_a_long_name_gets_policies_like_any_other() {
     assert!(long.iter().all(|name| name.len() > 70), "{long:?}");
     for name in &long {
         let resources = json!({"cpu": "4", "memory": "8Gi", "pods": "100"});
-        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/os": "linux"}}, "status": {"capacity": resources, "allocatable": resources}});
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/os": "linux"}},
+            "status": {"capacity": resources, "allocatable": resources}
+        });
         cluster
             .control_plane
             .kubectl_with_input(&["create", "-f", "-"], &node.to_string())

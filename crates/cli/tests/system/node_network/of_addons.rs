@@ -43,7 +43,10 @@ async fn wait_component(cluster: &Cluster, state: &str, message: &str) {
 async fn the_add_ons_ask_for_the_agent_and_step_back_for_an_nmstate_of_the_users() {
     let cluster = Cluster::start_default().await;
     let operator = Operator::start_default(&cluster).await;
-    cluster.apply(&json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": {"nmstate": {}, "ovs": {}}}).to_string()).await;
+    cluster.apply(&json!({
+        "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig",
+        "metadata": {"name": "cluster"}, "spec": {"nmstate": {}, "ovs": {}}
+    }).to_string()).await;
 
     // Without the other domain nothing comes of it, and the others are there.
     wait_component(
@@ -76,7 +79,10 @@ async fn the_add_ons_ask_for_the_agent_and_step_back_for_an_nmstate_of_the_users
     .await;
     drop(cluster);
     let _operator = Operator::start_default(&single).await;
-    single.apply(&json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": {"nmstate": {}}}).to_string()).await;
+    single.apply(&json!({
+        "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig",
+        "metadata": {"name": "cluster"}, "spec": {"nmstate": {}}
+    }).to_string()).await;
     single.wait_available().await;
     wait_component(&single, "Available", "").await;
     let live = agent(&single).await.unwrap();

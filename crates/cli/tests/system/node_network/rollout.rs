@@ -243,7 +243,10 @@ async fn an_agent_on_demand_that_never_began_keeps_its_slot_until_its_time_is_ov
     cluster.wait_available().await;
     let announce = async |seconds: i64| {
         let until = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
-        let state = json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-1", "annotations": {"weft.network/agent-until": until}}});
+        let state = json!({
+            "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState",
+            "metadata": {"name": "node-1", "annotations": {"weft.network/agent-until": until}}
+        });
         cluster.apply(&state.to_string()).await;
     };
     cluster
@@ -291,8 +294,11 @@ async fn an_agent_on_demand_that_never_began_keeps_its_slot_until_its_time_is_ov
 async fn a_node_that_is_not_managed_holds_up_nobody() {
     let (cluster, agents, proxy, _operator) = with_agents().await;
     let managed = |node: &str, managed: bool| {
-        json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": node}, "spec": {"managed": managed}})
-            .to_string()
+        json!({
+            "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": node},
+            "spec": {"managed": managed}
+        })
+        .to_string()
     };
     cluster.apply(&managed("node-1", false)).await;
     cluster
@@ -497,11 +503,18 @@ async fn a_failure_ends_a_try_and_the_next_one_begins_anew() {
     );
 
     // What a node has, as its agent reports it, and nothing of a node that has none.
-    cluster.apply(&json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-1"}}).to_string()).await;
+    cluster.apply(&json!({
+        "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-1"}
+    }).to_string()).await;
     let route =
         |destination: &str| json!({"destination": destination, "next-hop-interface": "eth0"});
-    let state = json!({"interfaces": [{"name": "eth0", "type": "ethernet"}, {"name": "eth1", "type": "ethernet"}],
-        "routes": {"config": [route("0.0.0.0/0")], "running": [route("0.0.0.0/0"), route("192.0.2.0/24"), route("fe80::/64")]}});
+    let state = json!({"interfaces": [
+        {"name": "eth0", "type": "ethernet"}, {"name": "eth1", "type": "ethernet"}
+    ],
+        "routes": {
+            "config": [route("0.0.0.0/0")],
+            "running": [route("0.0.0.0/0"), route("192.0.2.0/24"), route("fe80::/64")]
+        }});
     let status = json!({"status": {"currentState": state}}).to_string();
     cluster
         .kubectl(&[

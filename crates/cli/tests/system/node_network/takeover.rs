@@ -184,15 +184,25 @@ async fn what_the_other_operator_asks_by_is_in_the_way_without_it() {
     cluster
         .apply("{apiVersion: nmstate.io/v1, kind: NodeNetworkConfigurationPolicy, metadata: {name: br1}, spec: {desiredState: {}}}")
         .await;
-    let policies = |group: &str| json!([{"operations": ["CREATE", "UPDATE"], "apiGroups": [group], "apiVersions": ["*"], "resources": ["nodenetworkconfigurationpolicies"]}]);
+    let policies = |group: &str| {
+        json!([
+            {
+                "operations": ["CREATE", "UPDATE"], "apiGroups": [group], "apiVersions": ["*"],
+                "resources": ["nodenetworkconfigurationpolicies"]
+            }
+        ])
+    };
     let hooks = |name: &str, webhook: &str, group: &str, failure: &str| {
         json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": name}, "webhooks": [{
             "name": webhook, "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": failure, "rules": policies(group),
             "clientConfig": {"service": {"namespace": "nowhere", "name": name, "path": "/x"}}}]})
     };
     let rules = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": "test-nmstate-policies", "labels": {"app": "kubernetes-nmstate"}},
-        "spec": {"matchConstraints": {"resourceRules": policies("nmstate.io")}, "validations": [{"expression": "true"}]}});
+    "metadata": {"name": "test-nmstate-policies", "labels": {"app": "kubernetes-nmstate"}},
+    "spec": {
+        "matchConstraints": {"resourceRules": policies("nmstate.io")},
+        "validations": [{"expression": "true"}]
+    }});
     let engine = hooks(
         "policy-engine",
         "validate.example.com",
@@ -315,14 +325,48 @@ async fn blocked_message(cluster: &Cluster) -> Value {
 /// A part of its objects, each owned by the resource as it does it; and itself, in OpenShift's
 /// namespace.
 async fn left_by_the_original(cluster: &Cluster, uid: &Value) {
-    let owners = json!([{"apiVersion": "nmstate.io/v1", "kind": "NMState", "name": "nmstate", "uid": uid, "controller": true, "blockOwnerDeletion": true}]);
+    let owners = json!([
+        {
+            "apiVersion": "nmstate.io/v1", "kind": "NMState", "name": "nmstate", "uid": uid,
+            "controller": true, "blockOwnerDeletion": true
+        }
+    ]);
     let labels = json!({"app": "kubernetes-nmstate"});
-    let owned = |namespace: Option<&str>, name: &str| json!({"namespace": namespace, "name": name, "labels": labels, "ownerReferences": owners});
-    let template = |name: &str, env: Value| json!({"metadata": {"labels": {"name": name}}, "spec": {"containers": [{"name": name, "image": "registry.example/handler:1", "env": env, "securityContext": {"privileged": true}}]}});
-    let workload = |namespace: &str, kind: &str, name: &str, metadata: Value| json!({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {"selector": {"matchLabels": {"name": name}}, "template": template(name, json!([{"name": "INTERFACES_FILTER", "value": namespace}]))}});
+    let owned = |namespace: Option<&str>, name: &str| {
+        json!({
+            "namespace": namespace, "name": name, "labels": labels, "ownerReferences": owners
+        })
+    };
+    let template = |name: &str, env: Value| {
+        json!({
+            "metadata": {"labels": {"name": name}},
+            "spec": {
+                "containers": [
+                    {
+                        "name": name, "image": "registry.example/handler:1", "env": env,
+                        "securityContext": {"privileged": true}
+                    }
+                ]
+            }
+        })
+    };
+    let workload = |namespace: &str, kind: &str, name: &str, metadata: Value| {
+        json!({
+            "apiVersion": "apps/v1", "kind": kind, "metadata": metadata,
+            "spec": {
+                "selector": {"matchLabels": {"name": name}},
+                "template": template(name, json!([{"name": "INTERFACES_FILTER", "value": namespace}]))
+            }
+        })
+    };
     let service = json!({"namespace": NAMESPACE, "name": "nmstate-webhook", "path": "/x"});
     let webhook = json!({"name": "x.nmstate.io", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore", "clientConfig": {"service": service},
-        "rules": [{"operations": ["CREATE"], "apiGroups": ["nmstate.io"], "apiVersions": ["v1"], "resources": ["nodenetworkconfigurationpolicies"]}]});
+    "rules": [
+        {
+            "operations": ["CREATE"], "apiGroups": ["nmstate.io"], "apiVersions": ["v1"],
+            "resources": ["nodenetworkconfigurationpolicies"]
+        }
+    ]});
     let operator = workload(
         "x",
         "Deployment",
@@ -344,11 +388,28 @@ async fn left_by_the_original(cluster: &Cluster, uid: &Value) {
             "nmstate-webhook",
             owned(Some(NAMESPACE), "nmstate-webhook"),
         ),
-        json!({"apiVersion": "v1", "kind": "Service", "metadata": owned(Some(NAMESPACE), "nmstate-webhook"), "spec": {"ports": [{"port": 443}]}}),
-        json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": owned(Some(NAMESPACE), "nmstate-webhook"), "spec": {"minAvailable": 1}}),
-        json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": owned(Some(NAMESPACE), "default-deny-labelled-operand"), "spec": {"podSelector": {}}}),
-        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": owned(None, "nmstate"), "webhooks": [webhook]}),
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": NAMESPACE, "name": "nginx-conf"}}),
+        json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": owned(Some(NAMESPACE), "nmstate-webhook"),
+            "spec": {"ports": [{"port": 443}]}
+        }),
+        json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": owned(Some(NAMESPACE), "nmstate-webhook"), "spec": {"minAvailable": 1}
+        }),
+        json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+            "metadata": owned(Some(NAMESPACE), "default-deny-labelled-operand"),
+            "spec": {"podSelector": {}}
+        }),
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+            "metadata": owned(None, "nmstate"), "webhooks": [webhook]
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"namespace": NAMESPACE, "name": "nginx-conf"}
+        }),
         operator,
     ] {
         cluster

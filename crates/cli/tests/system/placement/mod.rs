@@ -40,8 +40,11 @@ pub fn options() -> ClusterOptions {
 
 /// A PlacementAPI of this name.
 pub fn placement_api(name: &str, spec: &Value) -> String {
-    json!({"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec})
-        .to_string()
+    json!({
+        "apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI",
+        "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec
+    })
+    .to_string()
 }
 
 /// One that needs no other operator: it believes its clients, and its database is in the Secret
@@ -53,7 +56,10 @@ pub fn standalone() -> Value {
 /// A Secret with these values.
 pub async fn secret(cluster: &Cluster, name: &str, values: &[(&str, &str)]) {
     let data: BTreeMap<_, _> = values.iter().copied().collect();
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}, "stringData": data});
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE},
+        "stringData": data
+    });
     cluster.apply(&secret.to_string()).await;
 }
 

@@ -77,7 +77,11 @@ async fn other_operators_may_come_later_and_it_is_idle_beside_them() {
     cluster
         .wait_established("topologies.topology.openstack.org")
         .await;
-    site.put(json!({"apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology", "metadata": {"name": "zones"}, "spec": {}})).await;
+    site.put(json!({
+        "apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology",
+        "metadata": {"name": "zones"}, "spec": {}
+    }))
+    .await;
     site.plays_keystone().await;
     site.wait_ready().await;
     install::becomes_idle(&cluster, &proxy).await;
@@ -188,7 +192,12 @@ async fn becomes_openshift(site: &Site<'_>) {
         .await;
     site.wait_says("RoleBindingReady", "True", "Ready", "RoleBinding created")
         .await;
-    let may = json!([{"apiGroups": ["security.openshift.io"], "resources": ["securitycontextconstraints"], "resourceNames": ["nonroot-v2"], "verbs": ["use"]}]);
+    let may = json!([
+        {
+            "apiGroups": ["security.openshift.io"], "resources": ["securitycontextconstraints"],
+            "resourceNames": ["nonroot-v2"], "verbs": ["use"]
+        }
+    ]);
     assert_eq!(site.wait_there(kinds::ROLE, &role).await["rules"], may);
     let binding = site
         .wait_there(kinds::ROLE_BINDING, &format!("{role}binding"))
@@ -206,7 +215,10 @@ async fn becomes_openshift(site: &Site<'_>) {
         let user = format!("system:serviceaccount:{}:{name}", site.namespace);
         let attributes = json!({"namespace": site.namespace, "verb": "use", "group": "security.openshift.io", "resource": "securitycontextconstraints",
             "name": "nonroot-v2"});
-        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": user, "resourceAttributes": attributes}});
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "spec": {"user": user, "resourceAttributes": attributes}
+        });
         let answer = site
             .cluster
             .control_plane

@@ -154,8 +154,11 @@ async fn what_a_plan_says_of_others_objects_is_what_then_happens() {
     let site = Site::new(&cluster, super::NAMESPACE).await;
     site.inputs().await;
     for zones in ["first-zones", "second-zones"] {
-        site.put(json!({"apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology", "metadata": {"name": zones}, "spec": {}}))
-            .await;
+        site.put(json!({
+            "apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology",
+            "metadata": {"name": zones}, "spec": {}
+        }))
+        .await;
     }
     for credential in ["first-ac", "second-ac"] {
         site.secret(
@@ -183,14 +186,21 @@ async fn what_a_plan_says_of_others_objects_is_what_then_happens() {
         spec.as_object_mut()
             .unwrap()
             .retain(|_, value| !value.is_null());
-        json!({"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "metadata": {"name": NAME, "namespace": site.namespace}, "spec": spec})
+        json!({
+            "apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI",
+            "metadata": {"name": NAME, "namespace": site.namespace}, "spec": spec
+        })
     };
     let uses = |name: &str, account: &str| {
         json!({"databaseAccount": account, "topologyRef": {"name": format!("{name}-zones")},
             "auth": {"applicationCredentialSecret": format!("{name}-ac")}})
     };
-    let own = json!({"databaseInstance": null, "database": {"host": "db.example", "credentialsSecret": {"name": "database"}},
-        "keystone": {"registration": "None"}, "topologyRef": {"name": "second-zones"}, "auth": {"applicationCredentialSecret": "second-ac"}});
+    let own = json!({"databaseInstance": null, "database": {
+        "host": "db.example", "credentialsSecret": {"name": "database"}
+    },
+        "keystone": {"registration": "None"}, "topologyRef": {"name": "second-zones"}, "auth": {
+            "applicationCredentialSecret": "second-ac"
+        }});
     for (file, held, released) in [
         (spec(uses("first", "theirs")), 3, 0),
         (spec(uses("second", ACCOUNT)), 2, 3),

@@ -92,7 +92,10 @@ fn registered_at(url: &str) -> Value {
     json!({
         "secret": "osp",
         "database": {"urlSecret": {"name": "placement-db"}},
-        "keystone": {"external": {"authURL": url}, "registration": "Direct", "adminSecret": {"name": "somebodys"}},
+        "keystone": {
+            "external": {"authURL": url}, "registration": "Direct",
+            "adminSecret": {"name": "somebodys"}
+        },
     })
 }
 
@@ -358,8 +361,13 @@ async fn status_says_the_same_of_a_closed_a_silent_and_a_plain_port() {
             ("somebodys", json!({"username": "u", "password": "p"})),
             ("osp", json!({"PlacementPassword": "12345678"})),
         ] {
-            let metadata = json!({"name": name, "namespace": namespace, "annotations": {"weft.network/keystone-url": url}});
-            cluster.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}).to_string()).await;
+            let metadata = json!({
+                "name": name, "namespace": namespace,
+                "annotations": {"weft.network/keystone-url": url}
+            });
+            cluster.apply(&json!({
+                "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data
+            }).to_string()).await;
         }
         let object = placement_api("placement", &registered_at(url))
             .replace("\"openstack\"", &format!("\"{namespace}\""));

@@ -90,10 +90,18 @@ async fn a_placement_api_is_given_back_and_taken_again() {
             json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}),
         )
         .await;
-    site.put(json!({"apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology", "metadata": {"name": "zones"}, "spec": {}})).await;
+    site.put(json!({
+        "apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology",
+        "metadata": {"name": "zones"}, "spec": {}
+    }))
+    .await;
     site.secret("ac", &[("AC_ID", "id"), ("AC_SECRET", "secret")])
         .await;
-    let live = site.deployed(json!({"topologyRef": {"name": "zones"}, "auth": {"applicationCredentialSecret": "ac"}})).await;
+    let live = site
+        .deployed(json!({
+            "topologyRef": {"name": "zones"}, "auth": {"applicationCredentialSecret": "ac"}
+        }))
+        .await;
     assert!(live["spec"].get("containerImage").is_none(), "{live:#}");
     site.pods(1).await;
 

@@ -34,7 +34,11 @@ impl<'a> Site<'a> {
         };
         // The API server judges each pod.
         let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
-        site.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}})).await;
+        site.put(json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": namespace, "labels": labels}
+        }))
+        .await;
         site
     }
 
@@ -83,7 +87,10 @@ impl<'a> Site<'a> {
 
     /// The same with one condition.
     pub async fn says_ready(&self, kind: Kind, name: &str, condition: &str) {
-        let said = json!({"type": condition, "status": "True", "reason": "Ready", "message": "Setup complete", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let said = json!({
+            "type": condition, "status": "True", "reason": "Ready", "message": "Setup complete",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"
+        });
         self.says(kind, name, json!({"conditions": [said]})).await;
     }
 
@@ -118,7 +125,9 @@ impl<'a> Site<'a> {
             if is_so(&live) {
                 Ok(live)
             } else {
-                Err(format!("{:#}", json!({"metadata": live["metadata"], "spec": live["spec"], "status": live["status"]})))
+                Err(format!("{:#}", json!({
+                    "metadata": live["metadata"], "spec": live["spec"], "status": live["status"]
+                })))
             }
         })
         .await
@@ -178,9 +187,10 @@ impl<'a> Site<'a> {
             .as_object_mut()
             .unwrap()
             .retain(|_, value| !value.is_null());
-        self.put(
-            json!({"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "metadata": {"name": NAME}, "spec": whole}),
-        )
+        self.put(json!({
+            "apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI",
+            "metadata": {"name": NAME}, "spec": whole
+        }))
         .await;
     }
 
@@ -211,7 +221,9 @@ impl<'a> Site<'a> {
     /// The Service of the Galera, by which its host is found.
     pub async fn galera(&self) {
         let labels = json!({"app": "mariadb", "cr": "mariadb-openstack"});
-        self.put(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "hostname-for-openstack", "labels": labels},
+        self.put(json!({"apiVersion": "v1", "kind": "Service", "metadata": {
+            "name": "hostname-for-openstack", "labels": labels
+        },
             "spec": {"ports": [{"port": 3306}]}}))
             .await;
     }
@@ -219,7 +231,10 @@ impl<'a> Site<'a> {
     /// A KeystoneAPI that says where it is.
     pub async fn keystone(&self) {
         self.put(json!({"apiVersion": "keystone.openstack.org/v1beta1", "kind": "KeystoneAPI", "metadata": {"name": "keystone"},
-            "spec": {"containerImage": "keystone", "databaseInstance": "openstack", "memcachedInstance": "memcached", "secret": SECRET}}))
+            "spec": {
+                "containerImage": "keystone", "databaseInstance": "openstack",
+                "memcachedInstance": "memcached", "secret": SECRET
+            }}))
             .await;
         let at = |endpoint: &str| format!("http://keystone-{endpoint}.{}.svc:5000", self.namespace);
         self.says(
@@ -266,9 +281,11 @@ impl<'a> Site<'a> {
             for object in self.all(kind).await {
                 let metadata = &object["metadata"];
                 if metadata["deletionTimestamp"].is_string() && !has_finalizer(&object, FINALIZER) {
-                    let patch = Patch::Merge(
-                        json!({"metadata": {"finalizers": null, "resourceVersion": metadata["resourceVersion"]}}),
-                    );
+                    let patch = Patch::Merge(json!({
+                        "metadata": {
+                            "finalizers": null, "resourceVersion": metadata["resourceVersion"]
+                        }
+                    }));
                     // Somebody was faster: the next look tells.
                     let _ = self
                         .cluster

@@ -129,11 +129,17 @@ async fn while_another_operator_runs_condition_and_event_say_so() {
     let cluster = start().await;
     let labels = json!({"app": "another"});
     let pod = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "manager", "image": "example/nova-operator",
-        "env": [{"name": "RELATED_IMAGE_PLACEMENT_API_IMAGE_URL_DEFAULT", "value": "example/placement"}]}]}});
+    "env": [
+        {"name": "RELATED_IMAGE_PLACEMENT_API_IMAGE_URL_DEFAULT", "value": "example/placement"}
+    ]}]}});
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": "nova-operator-controller-manager", "namespace": "openstack-operators"},
+        "metadata": {
+            "name": "nova-operator-controller-manager", "namespace": "openstack-operators"
+        },
         "spec": {"selector": {"matchLabels": labels}, "template": pod}});
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openstack-operators"}});
+    let namespace = json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openstack-operators"}
+    });
     cluster
         .apply(&format!("{namespace}\n---\n{deployment}"))
         .await;
@@ -191,7 +197,11 @@ async fn while_another_operator_runs_condition_and_event_say_so() {
 
     // Once that operator has said something itself, its words stay.
     let time = "2026-01-01T00:00:00Z";
-    let theirs = json!({"conditions": [{"type": "Ready", "status": "False", "reason": "Requested", "lastTransitionTime": time}]});
+    let theirs = json!({
+        "conditions": [
+            {"type": "Ready", "status": "False", "reason": "Requested", "lastTransitionTime": time}
+        ]
+    });
     let said = json!({"status": theirs}).to_string();
     cluster
         .kubectl(&[
@@ -253,7 +263,10 @@ async fn a_single_operator_sees_another_one_and_its_webhooks_too() {
     let namespace =
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}});
     let labels = json!({"app": "another"});
-    let pod = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "manager", "image": "example/placement-operator"}]}});
+    let pod = json!({
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "manager", "image": "example/placement-operator"}]}
+    });
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "placement-operator-controller-manager", "namespace": "elsewhere"},
         "spec": {"selector": {"matchLabels": labels}, "template": pod}});
@@ -414,7 +427,10 @@ async fn a_definition_that_serves_another_version_holds_up_no_deletion() {
     cluster.apply(weft_testenv::played::TOPOLOGY).await;
     let operator = Operator::start_default(&cluster).await;
     database(&cluster, "first").await;
-    let topology = json!({"apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology", "metadata": {"name": "zones", "namespace": NAMESPACE}, "spec": {}});
+    let topology = json!({
+        "apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology",
+        "metadata": {"name": "zones", "namespace": NAMESPACE}, "spec": {}
+    });
     cluster.apply(&topology.to_string()).await;
     let mut spec = standalone();
     spec["topologyRef"] = json!({"name": "zones"});

@@ -129,8 +129,11 @@ async fn a_specification_in_a_restored_backup_is_carried_out() {
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let operator = Operator::start_via(&cluster, &proxy).await;
     let config = |spec: Value| {
-        json!({"apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": spec})
-            .to_string()
+        json!({
+            "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1",
+            "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"}, "spec": spec
+        })
+        .to_string()
     };
     cluster
         .apply(&config(json!({"multus": {}, "linuxBridge": {}})))

@@ -14,7 +14,12 @@ const DONE: &str = "2/2 nodes successfully configured";
 
 fn policy(name: &str, bridge: &str) -> String {
     json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": name},
-        "spec": {"maxUnavailable": 1, "desiredState": {"interfaces": [{"name": bridge, "type": "linux-bridge", "state": "up"}]}}})
+        "spec": {
+            "maxUnavailable": 1,
+            "desiredState": {
+                "interfaces": [{"name": bridge, "type": "linux-bridge", "state": "up"}]
+            }
+        }})
     .to_string()
 }
 

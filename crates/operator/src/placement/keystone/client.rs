@@ -157,7 +157,10 @@ impl Keystone {
     ) -> Result<Session, KeystoneError> {
         const PATH: &str = "/auth/tokens";
         let domain = json!({"name": DOMAIN});
-        let identity = json!({"methods": ["password"], "password": {"user": {"name": user, "domain": domain, "password": password}}});
+        let identity = json!({
+            "methods": ["password"],
+            "password": {"user": {"name": user, "domain": domain, "password": password}}
+        });
         let (scope, told) = match scope {
             Scope::System => (
                 json!({"system": {"all": true}}),
@@ -296,7 +299,12 @@ mod tests {
 
     #[test]
     fn a_quoted_password_is_hidden() {
-        let answer = json!({"error": {"code": 400, "message": "Invalid input for field 'password': 'geheim' is too short. "}});
+        let answer = json!({
+            "error": {
+                "code": 400,
+                "message": "Invalid input for field 'password': 'geheim' is too short. "
+            }
+        });
         assert_eq!(
             message(&answer, &["", "geheim"]).as_deref(),
             Some("Invalid input for field 'password': '<hidden>' is too short.")

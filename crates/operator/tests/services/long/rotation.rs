@@ -24,7 +24,10 @@ fn made(cloud: &Cloud, credentials: Credentials) -> (Config, Inputs) {
         // with tokens that are new to it.
         "customServiceConfig": "[keystone_authtoken]\ntoken_cache_time = -1\n",
         "database": {"host": DATABASE, "credentialsSecret": {"name": "placement-db"}},
-        "keystone": {"external": {"authURL": cloud.keystone.url()}, "registration": "Direct", "adminSecret": {"name": "keystone-admin"}},
+        "keystone": {
+            "external": {"authURL": cloud.keystone.url()}, "registration": "Direct",
+            "adminSecret": {"name": "keystone-admin"}
+        },
     });
     let resource = json!({"metadata": {"name": "placement", "namespace": "cloud"}, "spec": spec});
     let config = Config::of(&serde_json::from_value(resource).unwrap()).unwrap();
@@ -131,7 +134,11 @@ async fn application_credential(cloud: &Cloud) -> Credentials {
         .values()
         .find(|one| one["name"] == "placement" && one["domain_id"] == "default")
         .unwrap();
-    let body = json!({"application_credential": {"name": "pods", "roles": [{"name": "admin"}, {"name": "service"}]}});
+    let body = json!({
+        "application_credential": {
+            "name": "pods", "roles": [{"name": "admin"}, {"name": "service"}]
+        }
+    });
     let path = format!(
         "/users/{}/application_credentials",
         user["id"].as_str().unwrap()

@@ -8,7 +8,10 @@ use crate::placement::site::*;
 
 /// What the API server says to a PlacementAPI.
 async fn refused(site: &Site<'_>, spec: Value) -> String {
-    let object = json!({"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "metadata": {"name": NAME, "namespace": site.namespace}, "spec": spec});
+    let object = json!({
+        "apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI",
+        "metadata": {"name": NAME, "namespace": site.namespace}, "spec": spec
+    });
     let api = site.cluster.api(kinds::PLACEMENT_API, &site.namespace);
     let error = api
         .patch(
@@ -52,7 +55,10 @@ pub async fn uses_the_given_values(site: &Site<'_>) {
 pub async fn rejects_a_wrong_default_config_overwrite(site: &Site<'_>) {
     let message = refused(
         site,
-        json!({"databaseInstance": "o", "secret": SECRET, "defaultConfigOverwrite": {"policy.yaml": "", "api-paste.ini": ""}}),
+        json!({
+            "databaseInstance": "o", "secret": SECRET,
+            "defaultConfigOverwrite": {"policy.yaml": "", "api-paste.ini": ""}
+        }),
     )
     .await;
     assert!(
@@ -64,7 +70,10 @@ pub async fn rejects_a_wrong_default_config_overwrite(site: &Site<'_>) {
 }
 
 fn wrong_endpoint() -> Value {
-    json!({"databaseInstance": "o", "secret": SECRET, "override": {"service": {"internal": {}, "wrooong": {}}}})
+    json!({
+        "databaseInstance": "o", "secret": SECRET,
+        "override": {"service": {"internal": {}, "wrooong": {}}}
+    })
 }
 
 pub async fn rejects_a_wrong_service_override_endpoint_type(site: &Site<'_>) {
@@ -85,8 +94,14 @@ pub async fn rejects_an_update_with_a_wrong_service_override_endpoint_type(site:
 }
 
 pub async fn rejects_a_topologyref_on_a_different_namespace(site: &Site<'_>) {
-    let message =
-        refused(site, json!({"databaseInstance": "o", "secret": SECRET, "topologyRef": {"name": "foo", "namespace": "bar"}})).await;
+    let message = refused(
+        site,
+        json!({
+            "databaseInstance": "o", "secret": SECRET,
+            "topologyRef": {"name": "foo", "namespace": "bar"}
+        }),
+    )
+    .await;
     let expected = r#"spec.topologyRef.namespace: Invalid value: "namespace": Customizing namespace field is not supported"#;
     assert!(message.contains(expected), "{message}");
 }

@@ -104,7 +104,10 @@ pub async fn holds_the_secret_until_pods_run_without_it(site: &Site<'_>) {
     assert!(site.has_finalizer(kinds::SECRET, "first", CONSUMER).await);
 
     // Pods with the second never become ready: both are in use.
-    site.patch(json!({"spec": {"containerImage": UNREADY, "auth": {"applicationCredentialSecret": "second"}}})).await;
+    site.patch(json!({
+        "spec": {"containerImage": UNREADY, "auth": {"applicationCredentialSecret": "second"}}
+    }))
+    .await;
     site.wait_is("DeploymentReady", "False").await;
     for name in ["first", "second"] {
         assert!(
@@ -117,7 +120,13 @@ pub async fn holds_the_secret_until_pods_run_without_it(site: &Site<'_>) {
         "first"
     );
     // The third is there before any pod has run with the second.
-    site.patch(json!({"spec": {"containerImage": "registry.test/placement", "auth": {"applicationCredentialSecret": "third"}}})).await;
+    site.patch(json!({
+        "spec": {
+            "containerImage": "registry.test/placement",
+            "auth": {"applicationCredentialSecret": "third"}
+        }
+    }))
+    .await;
     site.wait_placement("runs with the third", |live| {
         live["status"]["applicationCredentialSecret"] == "third"
             && condition(&live["status"], "Ready")["status"] == "True"

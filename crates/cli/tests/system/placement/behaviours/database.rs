@@ -52,7 +52,11 @@ pub async fn should_have_config_ready(site: &Site<'_>) {
 pub async fn should_create_a_configuration_secret(site: &Site<'_>) {
     // As in the original's test. Placement needs a section, which the operator writes.
     let custom = "foo = bar";
-    site.with_database(json!({"customServiceConfig": custom, "defaultConfigOverwrite": {"policy.yaml": "\"placement:x\": \"@\"\n"}})).await;
+    site.with_database(json!({
+        "customServiceConfig": custom,
+        "defaultConfigOverwrite": {"policy.yaml": "\"placement:x\": \"@\"\n"}
+    }))
+    .await;
     site.wait_is("ServiceConfigReady", "True").await;
     let (conf, namespace) = (site.file("placement.conf").await, &site.namespace);
     let account = site.wait_there(kinds::MARIADB_ACCOUNT, ACCOUNT).await;

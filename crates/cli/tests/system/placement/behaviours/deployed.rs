@@ -168,7 +168,15 @@ pub async fn starts_zero_replicas(site: &Site<'_>) {
 }
 
 pub async fn creates_deployment_with_ca_and_service_certs_mounted(site: &Site<'_>) {
-    let tls = json!({"tls": {"caBundleSecretName": "combined-ca-bundle", "api": {"internal": {"secretName": "internal-tls-certs"}, "public": {"secretName": "public-tls-certs"}}}});
+    let tls = json!({
+        "tls": {
+            "caBundleSecretName": "combined-ca-bundle",
+            "api": {
+                "internal": {"secretName": "internal-tls-certs"},
+                "public": {"secretName": "public-tls-certs"}
+            }
+        }
+    });
     site.with_database(tls).await;
     let mut status = site.wait_there(kinds::MARIADB_DATABASE, "placement").await["status"].clone();
     status["tlsSupport"] = true.into();

@@ -84,7 +84,10 @@ pub async fn uses_a_pre_existing_account_and_sets_a_finalizer(site: &Site<'_>) {
     );
     assert_eq!(
         account["spec"],
-        json!({"userName": "somebody", "secret": format!("{ACCOUNT}-secret"), "requireTLS": true, "accountType": "User"})
+        json!({
+            "userName": "somebody", "secret": format!("{ACCOUNT}-secret"), "requireTLS": true,
+            "accountType": "User"
+        })
     );
     assert_eq!(
         account["metadata"]["ownerReferences"],
@@ -265,12 +268,19 @@ pub async fn says_that_an_account_may_not_be_held_or_let_go(site: &Site<'_>) {
     );
     let forbid = async |forbids: bool| {
         let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name}, "spec": {
-            "matchConstraints": {"resourceRules": [{"apiGroups": ["mariadb.openstack.org"], "apiVersions": ["*"], "operations": ["UPDATE"],
-                "resources": ["mariadbaccounts"]}]},
-            "validations": [{"expression": if forbids { "false" } else { "true" }, "message": "accounts are frozen"}]}});
+        "matchConstraints": {"resourceRules": [{"apiGroups": ["mariadb.openstack.org"], "apiVersions": ["*"], "operations": ["UPDATE"],
+            "resources": ["mariadbaccounts"]}]},
+        "validations": [
+            {
+                "expression": if forbids { "false" } else { "true" },
+                "message": "accounts are frozen"
+            }
+        ]}});
         let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": name},
-            "spec": {"policyName": name, "validationActions": ["Deny"],
-                "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}}});
+        "spec": {"policyName": name, "validationActions": ["Deny"],
+            "matchResources": {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+            }}});
         site.cluster
             .apply(&format!("{policy}\n---\n{binding}"))
             .await;

@@ -12,15 +12,23 @@ async fn network(site: &Site<'_>, config: &str) {
 }
 
 async fn network_named(site: &Site<'_>, name: &str, config: &str) {
-    site.put(json!({"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "metadata": {"name": name}, "spec": {"config": config}})).await;
+    site.put(json!({
+        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": name}, "spec": {"config": config}
+    }))
+    .await;
 }
 
 /// What Multus does in life: it tells the addresses of a pod, on networks in this namespace and on
 /// the default one.
 pub async fn plays_multus(site: &Site<'_>, pod: &Value, ips: &[&str]) {
-    let status = json!([{"name": "kindnet", "interface": "eth0", "ips": ["10.244.0.5"], "default": true},
+    let status = json!([{
+        "name": "kindnet", "interface": "eth0", "ips": ["10.244.0.5"], "default": true
+    },
         {"name": format!("{}/storage", site.namespace), "interface": "storage", "ips": ips}]);
-    let annotation = json!({"metadata": {"annotations": {"k8s.v1.cni.cncf.io/network-status": status.to_string()}}});
+    let annotation = json!({
+        "metadata": {"annotations": {"k8s.v1.cni.cncf.io/network-status": status.to_string()}}
+    });
     site.cluster
         .patch(
             kinds::POD,
@@ -35,7 +43,12 @@ pub async fn attaches_pods_and_tells_their_addresses(site: &Site<'_>) {
     network(site, r#"{"cniVersion": "0.3.1", "type": "macvlan", "ipam": {"type": "whereabouts", "gateway": "172.18.0.1"}}"#).await;
     site.with_database(json!({"networkAttachments": ["storage"], "replicas": 2}))
         .await;
-    let expected = json!([{"name": "storage", "namespace": site.namespace, "interface": "storage", "default-route": ["172.18.0.1"]}]);
+    let expected = json!([
+        {
+            "name": "storage", "namespace": site.namespace, "interface": "storage",
+            "default-route": ["172.18.0.1"]
+        }
+    ]);
     for template in [site.deployment().await, site.job().await] {
         let annotation =
             template["spec"]["template"]["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"]

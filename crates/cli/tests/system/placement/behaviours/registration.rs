@@ -37,7 +37,10 @@ pub async fn creates_keystone_endpoint(site: &Site<'_>) {
     let at = |endpoint: &str| format!("http://placement-{endpoint}.{}.svc:8778", site.namespace);
     assert_eq!(
         endpoint["spec"],
-        json!({"serviceName": "placement", "endpoints": {"public": at("public"), "internal": at("internal")}})
+        json!({
+            "serviceName": "placement",
+            "endpoints": {"public": at("public"), "internal": at("internal")}
+        })
     );
     site.wait_says(
         "KeystoneEndpointReady",
@@ -47,7 +50,10 @@ pub async fn creates_keystone_endpoint(site: &Site<'_>) {
     )
     .await;
     // What it says is repeated.
-    let said = json!({"type": "Ready", "status": "False", "severity": "Warning", "reason": "Error", "message": "keystone is down", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let said = json!({
+        "type": "Ready", "status": "False", "severity": "Warning", "reason": "Error",
+        "message": "keystone is down", "lastTransitionTime": "2026-01-01T00:00:00Z"
+    });
     site.says(
         kinds::KEYSTONE_ENDPOINT,
         "placement",
@@ -75,7 +81,19 @@ fn load_balancer() -> serde_json::Value {
     let annotations = json!({"dnsmasq.network.openstack.org/hostname": "placement-internal.openstack.svc",
         "metallb.universe.tf/address-pool": "osp-internalapi", "metallb.universe.tf/allow-shared-ip": "osp-internalapi",
         "metallb.universe.tf/loadBalancerIPs": "172.17.0.202,fd00:17::202"});
-    json!({"override": {"service": {"internal": {"metadata": {"annotations": annotations, "labels": {"internal": "true", "service": "nova"}}, "spec": {"type": "LoadBalancer"}}}}})
+    json!({
+        "override": {
+            "service": {
+                "internal": {
+                    "metadata": {
+                        "annotations": annotations,
+                        "labels": {"internal": "true", "service": "nova"}
+                    },
+                    "spec": {"type": "LoadBalancer"}
+                }
+            }
+        }
+    })
 }
 
 /// What MetalLB does in life.
@@ -168,11 +186,19 @@ pub async fn a_load_balancer_without_an_address_is_waited_for(site: &Site<'_>) {
 }
 
 pub async fn an_endpoint_url_is_registered_verbatim(site: &Site<'_>) {
-    site.with_database(json!({"override": {"service": {"public": {"endpointURL": "http://placement-openstack.apps-crc.testing"}}}})).await;
+    site.with_database(json!({
+        "override": {
+            "service": {"public": {"endpointURL": "http://placement-openstack.apps-crc.testing"}}
+        }
+    }))
+    .await;
     let endpoint = site.wait_there(kinds::KEYSTONE_ENDPOINT, "placement").await;
     assert_eq!(
         endpoint["spec"]["endpoints"],
-        json!({"public": "http://placement-openstack.apps-crc.testing", "internal": format!("http://placement-internal.{}.svc:8778", site.namespace)})
+        json!({
+            "public": "http://placement-openstack.apps-crc.testing",
+            "internal": format!("http://placement-internal.{}.svc:8778", site.namespace)
+        })
     );
 }
 
@@ -190,7 +216,9 @@ pub async fn keystone_may_come_later_and_twice_is_refused(site: &Site<'_>) {
     site.keystone().await;
     site.wait_is("ServiceConfigReady", "True").await;
     site.put(json!({"apiVersion": "keystone.openstack.org/v1beta1", "kind": "KeystoneAPI", "metadata": {"name": "another"},
-        "spec": {"containerImage": "k", "databaseInstance": "o", "memcachedInstance": "m", "secret": "s"}}))
+        "spec": {
+            "containerImage": "k", "databaseInstance": "o", "memcachedInstance": "m", "secret": "s"
+        }}))
         .await;
     let live = site.wait_is("ServiceConfigReady", "False").await;
     let said = condition(&live["status"], "ServiceConfigReady");

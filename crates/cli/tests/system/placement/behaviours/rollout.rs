@@ -145,7 +145,11 @@ pub async fn is_deleted_where_the_account_is_missing(site: &Site<'_>) {
 pub async fn goes_with_its_namespace(site: &Site<'_>) {
     site.secret("ac", &[("AC_ID", "a"), ("AC_SECRET", "b")])
         .await;
-    site.put(json!({"apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology", "metadata": {"name": "zones"}, "spec": {}})).await;
+    site.put(json!({
+        "apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology",
+        "metadata": {"name": "zones"}, "spec": {}
+    }))
+    .await;
     site.deployed(
         json!({"topologyRef": {"name": "zones"}, "auth": {"applicationCredentialSecret": "ac"}}),
     )

@@ -20,14 +20,29 @@ const OLD_HASH: &str = "n5d4h5f8";
 /// The PlacementAPI.
 async fn served_by_original(site: &Site<'_>) {
     let spec = json!({"databaseInstance": "openstack", "databaseAccount": ACCOUNT, "secret": SECRET, "containerImage": "registry.test/placement",
-        "topologyRef": {"name": "zones", "namespace": site.namespace}, "auth": {"applicationCredentialSecret": "ac"},
-        "tls": {"caBundleSecretName": "combined-ca-bundle", "api": {"internal": {"secretName": "certs"}, "public": {"secretName": "certs"}}}});
+    "topologyRef": {
+        "name": "zones", "namespace": site.namespace
+    }, "auth": {"applicationCredentialSecret": "ac"},
+    "tls": {
+        "caBundleSecretName": "combined-ca-bundle",
+        "api": {"internal": {"secretName": "certs"}, "public": {"secretName": "certs"}}
+    }});
     // It stands for the time at which placement-operator runs and Weft does not.
-    let metadata = json!({"name": NAME, "finalizers": [FINALIZER], "annotations": {"weft.network/pause": "test"}});
-    let kind = json!({"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI", "metadata": metadata, "spec": spec});
+    let metadata = json!({
+        "name": NAME, "finalizers": [FINALIZER], "annotations": {"weft.network/pause": "test"}
+    });
+    let kind = json!({
+        "apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI",
+        "metadata": metadata, "spec": spec
+    });
     site.made_by(ORIGINAL, kind).await;
-    let ready = json!({"type": "Ready", "status": "True", "reason": "Ready", "message": "Setup complete", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-    let status = json!({"observedGeneration": 1, "readyCount": 1, "hash": {"input": OLD_HASH, "dbsync": OLD_HASH}, "conditions": [ready],
+    let ready = json!({
+        "type": "Ready", "status": "True", "reason": "Ready", "message": "Setup complete",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"
+    });
+    let status = json!({"observedGeneration": 1, "readyCount": 1, "hash": {
+        "input": OLD_HASH, "dbsync": OLD_HASH
+    }, "conditions": [ready],
         "databaseHostname": format!("hostname-for-openstack.{}.svc", site.namespace), "applicationCredentialSecret": "ac",
         "lastAppliedTopology": {"name": "zones", "namespace": site.namespace}});
     site.says(kinds::PLACEMENT_API, NAME, status).await;
@@ -57,8 +72,12 @@ async fn made_by_original(site: &Site<'_>, job: Value) -> BTreeMap<ObjectKey, Va
     let constraint =
         json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"});
     let zones = json!({"apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology",
-        "metadata": {"name": "zones", "finalizers": [format!("{FINALIZER}-{NAME}")]}, "spec": {"topologySpreadConstraints": [constraint]}});
-    let credential = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "ac", "finalizers": [CONSUMER]},
+        "metadata": {
+            "name": "zones", "finalizers": [format!("{FINALIZER}-{NAME}")]
+        }, "spec": {"topologySpreadConstraints": [constraint]}});
+    let credential = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {
+        "name": "ac", "finalizers": [CONSUMER]
+    },
         "stringData": {"AC_ID": "id", "AC_SECRET": "secret"}});
     for object in [zones, credential] {
         site.made_by(ORIGINAL, object).await;

@@ -10,8 +10,14 @@ fn finalizer() -> String {
 }
 
 async fn topology(site: &Site<'_>, name: &str) -> Value {
-    let constraint = json!({"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"});
-    site.put(json!({"apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology", "metadata": {"name": name}, "spec": {"topologySpreadConstraints": [constraint]}})).await
+    let constraint = json!({
+        "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"
+    });
+    site.put(json!({
+        "apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology",
+        "metadata": {"name": name}, "spec": {"topologySpreadConstraints": [constraint]}
+    }))
+    .await
 }
 
 async fn with_topology(site: &Site<'_>) {
@@ -123,8 +129,14 @@ pub async fn removes_topologyref_from_the_spec(site: &Site<'_>) {
 
 /// The original holds it for ever, as status has never named it.
 pub async fn releases_a_topology_that_the_deployment_never_had(site: &Site<'_>) {
-    let constraint = json!({"maxSkew": 0, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"});
-    site.put(json!({"apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology", "metadata": {"name": "impossible"}, "spec": {"topologySpreadConstraints": [constraint]}})).await;
+    let constraint = json!({
+        "maxSkew": 0, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"
+    });
+    site.put(json!({
+        "apiVersion": "topology.openstack.org/v1beta1", "kind": "Topology",
+        "metadata": {"name": "impossible"}, "spec": {"topologySpreadConstraints": [constraint]}
+    }))
+    .await;
     topology(site, "topology").await;
     site.with_database(json!({"topologyRef": {"name": "impossible"}}))
         .await;
