@@ -1,4 +1,4 @@
-//! What the API server recorded: who asked for what, and when.
+//! The API server's audit record: user, request and time.
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;

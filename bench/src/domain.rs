@@ -1,4 +1,4 @@
-//! What differs between the domains as far as they are measured.
+//! The differences between the domains as far as the benchmark measures them.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ pub struct Domain {
     pub example: &'static str,
     /// Images without which nothing is rendered.
     pub images: &'static [&'static str],
-    /// What is measured of it.
+    /// The measurements of this domain.
     pub parts: &'static [Part],
 }
 
@@ -157,13 +157,13 @@ impl Domain {
         )
     }
 
-    /// Who the operator is to the API server.
+    /// User name of the operator, as the API server sees it.
     pub fn user(&self) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, self.operator)
     }
 }
 
-/// What is measured unless something else is asked for.
+/// The default measurements.
 pub fn examples() -> impl Iterator<Item = PathBuf> {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples"));
     ALL.iter().map(move |domain| folder.join(domain.example))

@@ -6,7 +6,7 @@ use comfy_table::{
 };
 use serde::Serialize;
 
-/// What a value counts.
+/// Unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Unit {
@@ -24,12 +24,12 @@ pub enum Unit {
 pub struct Figure {
     /// The domain that it is about.
     pub domain: &'static str,
-    /// What is measured.
+    /// Name of the measurement.
     pub what: String,
     pub unit: Unit,
     /// Weft's value; none if it could not be measured.
     pub value: Option<f64>,
-    /// What a bare client needs for the same, measured in this run.
+    /// The value for a bare client that does the same work, measured in this run.
     pub lower_bound: Option<f64>,
     /// The value may be this at most; a figure without it is only told.
     pub at_most: Option<f64>,

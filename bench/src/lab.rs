@@ -27,7 +27,7 @@ use crate::{
     wait,
 };
 
-/// What is measured: a binary and a configuration.
+/// A binary and a configuration to measure.
 pub struct Setup {
     pub weft: PathBuf,
     pub domain: &'static Domain,
@@ -59,7 +59,7 @@ impl Setup {
         })
     }
 
-    /// What Weft sends for this configuration; found out once.
+    /// Objects that Weft applies for this configuration, computed once.
     pub async fn applied(&self) -> Result<&[Applied]> {
         Ok(self
             .applied
@@ -302,8 +302,8 @@ impl<'a> Lab<'a> {
     }
 
     /// The API server takes 2 s for the first object of a kind whose definition and admission
-    /// policies it has just got. That is nobody's merit or fault, so it is over before anything is
-    /// measured.
+    /// policies it has just got. The warm-up is over before a measurement begins, because its cost
+    /// says nothing about the operator.
     async fn warm_up(&self) -> Result<()> {
         self.rest
             .dry_run(&self.setup.domain.configs(), &self.setup.config)
@@ -311,8 +311,8 @@ impl<'a> Lab<'a> {
             .map(drop)
     }
 
-    /// What a cluster has whose network Weft brings: nodes of the control plane, and Multus'
-    /// definition for additional networks.
+    /// Adds the parts of a cluster whose network Weft brings: nodes of the control plane, and
+    /// Multus' definition for additional networks.
     async fn play_cluster(&self) -> Result<()> {
         self.control_plane
             .kubectl(&[
@@ -353,8 +353,8 @@ impl<'a> Lab<'a> {
         Ok(())
     }
 
-    /// What the certificate manager of KubeMacPool does in life: kwok runs no containers, and
-    /// without this Secret KubeMacPool is not called ready.
+    /// Plays KubeMacPool's certificate manager: kwok runs no containers, and without this Secret
+    /// KubeMacPool is never ready.
     async fn play_kubemacpool(&self) -> Result<()> {
         let (name, namespace) = ("kubemacpool-service", self.setup.domain.namespace);
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {

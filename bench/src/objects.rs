@@ -154,8 +154,8 @@ pub fn is_rolled_out(object: &Value) -> bool {
     }
 }
 
-/// What of an object is its author's: all but what the API server and the cluster's controllers say
-/// about it, and but for keys and certificates, which are drawn anew.
+/// Returns the author's part of an object: all but the fields of the API server and of the
+/// cluster's controllers, and but random keys and certificates.
 pub fn content(object: &Value) -> Value {
     let mut content = object.clone();
     content["metadata"] = json!({"labels": object["metadata"]["labels"]});

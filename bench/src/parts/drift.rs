@@ -17,7 +17,7 @@ use crate::{
 /// Made once; then it is the user's.
 const MACVTAP_CONFIG: &str = "/macvtap-deviceplugin-config";
 
-/// What somebody does to an object.
+/// An edit of an object by another user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Disturbance {
     Deleted,

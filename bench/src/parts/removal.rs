@@ -120,8 +120,8 @@ fn components(config: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// What is no longer rendered without it; definitions stay, other people's objects may live in
-/// them.
+/// Objects that Weft renders no longer without the component. Definitions stay, because objects of
+/// other users may exist.
 fn of_component<'a>(
     setup: &Setup,
     applied: &'a [Applied],

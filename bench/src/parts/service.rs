@@ -1,6 +1,6 @@
 //! A PlacementAPI is created, and the Secrets that it names are there: until its last object is
-//! applied, until it is Ready, and with how many requests. What is waited for others, above all for
-//! the end of the Job that prepares the database, is told apart.
+//! applied, until it is Ready, and with how many requests. The benchmark reports time spent on
+//! waiting for others separately, above all for the Job that prepares the database.
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;

@@ -30,7 +30,7 @@ pub enum Error {
     /// A key or a certificate cannot be made.
     #[error("a certificate cannot be made: {0}")]
     Make(#[from] rcgen::Error),
-    /// What was made cannot be read.
+    /// A generated certificate cannot be read.
     #[error("a certificate was made that cannot be read")]
     Unreadable,
     /// A date that no certificate can bear.
@@ -48,8 +48,8 @@ pub enum Error {
 /// it, in `units`.
 ///
 /// `live` are these objects as they are in the cluster; one that is not there, or is not Weft's, is
-/// left out. What they hold stays, as long as it is usable and not due. Returns when that changes
-/// by time alone, and this has to be done again.
+/// left out. The objects keep their content as long as it is usable and not due. Returns when that
+/// changes by time alone, and this has to be done again.
 ///
 /// # Errors
 /// The units are not what the certificate says, or the crypto library refuses. The units are then
@@ -103,7 +103,7 @@ fn object<'a>(units: &'a mut [Unit], key: &ObjectKey) -> Result<&'a mut Manifest
         .ok_or_else(|| Error::NoObject(key.human()))
 }
 
-/// What there is of it in the cluster.
+/// Reads the certificate's objects in the cluster.
 fn found(certificate: &weft_plan::Certificate, live: &BTreeMap<ObjectKey, Value>) -> Found {
     let data = |key: &ObjectKey, field: &str| {
         live.get(key)

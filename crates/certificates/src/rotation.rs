@@ -1,4 +1,4 @@
-//! What is served and who is trusted from now on, and when that changes next.
+//! The served certificate, the trusted authorities, and the time of the next change.
 //!
 //! A successor of the authority is trusted before it signs anything, and its predecessor is trusted
 //! until nobody serves a certificate of it any more:
@@ -30,7 +30,7 @@ pub(crate) const RELOAD: SignedDuration = SignedDuration::from_mins(30);
 /// When to look again if something is late that no time is known of.
 const SOON: SignedDuration = SignedDuration::from_mins(1);
 
-/// What there is.
+/// The stored objects.
 pub(crate) struct Found {
     /// The authority, if it is one.
     pub(crate) authority: Option<Pair>,
@@ -43,7 +43,7 @@ pub(crate) struct Found {
     pub(crate) trusted: Vec<Vec<Certificate>>,
 }
 
-/// What shall be.
+/// The wanted objects.
 pub(crate) struct Wanted {
     pub(crate) authority: Pair,
     /// Whom to trust, the current authority first.
@@ -53,8 +53,8 @@ pub(crate) struct Wanted {
     pub(crate) next: Timestamp,
 }
 
-/// What shall be stored, served and trusted at this time. `name` is for people who look into the
-/// authority's certificate.
+/// Computes the objects to store, the certificate to serve and the authorities to trust at this
+/// time. `name` is for people who look into the authority's certificate.
 pub(crate) fn rotate(
     found: Found,
     name: &str,

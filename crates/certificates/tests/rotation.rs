@@ -1,5 +1,5 @@
-//! What is served is trusted at all times, as a real TLS client sees it, while years pass and while
-//! somebody plays with the objects.
+//! Clients trust the served certificate at all times, as a real TLS client sees it, while years
+//! pass and while another user edits the objects.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -217,9 +217,9 @@ fn verify(bundle: &[u8], served: &[u8], name: &str, now: Timestamp) -> Result<()
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the pace, and although some writes fail: a client that has the bundle of this step
-    /// or of the one before accepts what is served now, and one that has this bundle accepts what
-    /// was served before, which servers may still have in memory.
+    /// The pace does not matter, and some writes fail. A client with the bundle of this step or of
+    /// the one before accepts the certificate that servers use now. A client with this bundle
+    /// accepts the earlier certificate, which servers may still have in memory.
     #[test]
     fn no_client_is_ever_turned_away(
         short_lived: bool,

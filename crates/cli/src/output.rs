@@ -22,7 +22,7 @@ pub fn yaml(object: &Value) -> Result<String> {
     serde_saphyr::to_string(object).context("cannot write YAML")
 }
 
-/// Several objects as one YAML stream.
+/// The expected type with an article, for example `a pull policy`.
 ///
 /// # Errors
 /// As [`yaml`].

@@ -95,7 +95,7 @@ struct Route {
     dst: String,
 }
 
-/// What Flannel's plugin hands on to `bridge`, besides what it knows from flanneld.
+/// Settings that Flannel's plugin passes to `bridge`, besides those from flanneld.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Delegate {

@@ -1,4 +1,4 @@
-//! What is in an image.
+//! The content of an image.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -125,7 +125,7 @@ impl Image {
         Ok(image)
     }
 
-    /// What is run, unless the pod says otherwise.
+    /// Sets the program that the container runs unless the pod names another one.
     #[must_use]
     pub fn entrypoint<T: Into<String>>(mut self, command: impl IntoIterator<Item = T>) -> Self {
         self.entrypoint = command.into_iter().map(Into::into).collect();
@@ -139,7 +139,7 @@ impl Image {
         self
     }
 
-    /// Who runs it, by number: `runAsNonRoot` knows no names. Root without this.
+    /// Sets user and group by number, because `runAsNonRoot` knows no names. Root without this.
     #[must_use]
     pub fn user(mut self, uid: u32, gid: u32) -> Self {
         self.user = Some(format!("{uid}:{gid}"));

@@ -32,7 +32,7 @@ pub enum Error {
     File {
         /// Which one.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
     /// The libraries of a program cannot be found out.
@@ -40,7 +40,7 @@ pub enum Error {
     Libraries {
         /// Which one.
         program: PathBuf,
-        /// What is wrong with it.
+        /// The error in its libraries.
         error: lddtree::Error,
     },
     /// A library that a program needs is not on this machine.

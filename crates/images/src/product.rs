@@ -36,7 +36,7 @@ pub fn weft_agent(program: &Path, version: &str) -> Result<Image, Error> {
         .user(0, 0))
 }
 
-/// What a C library expects to find. Names are resolved by DNS as the pod's resolv.conf says: its
+/// The files that a C library expects. Names are resolved by DNS as the pod's resolv.conf says: its
 /// own code does that, no module is loaded.
 fn base(reference: &str) -> Image {
     Image::new(reference)

@@ -13,7 +13,7 @@ pub struct GoDuration {
     text: String,
 }
 
-/// What is wrong with a duration.
+/// The rule that a duration breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// Not the syntax of Go.

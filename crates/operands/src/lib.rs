@@ -1,6 +1,6 @@
-//! What the domains share about what they deploy: references of images, edits of pods and where
-//! they run, names and paths, durations, and the list of what is wrong with a resource. Pure, and
-//! it knows no domain: a helper that only one of them needs stays there.
+//! Parts that all domains use for their operands: references of images, edits of pods and of their
+//! placement, names and paths, durations, and lists of mistakes in a resource. Pure, and it knows
+//! no domain: a helper that only one of them needs stays there.
 
 pub mod duration;
 pub mod image;

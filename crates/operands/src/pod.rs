@@ -12,7 +12,7 @@ pub const POD_SPEC: &str = "/spec/template/spec";
 /// start. A new value rolls them.
 pub const CONFIG_HASH: &str = "weft.network/config-hash";
 
-/// What a workload's manifest lets be done with its pods.
+/// Edits of the pods in a workload's manifest.
 pub trait Workload {
     /// Edits the pods.
     ///

@@ -4,7 +4,7 @@ use std::{fmt::Display, str::FromStr};
 
 use weft_plan::Problem;
 
-/// What was found so far.
+/// The mistakes found so far.
 #[derive(Debug, Default)]
 pub struct Problems(Vec<Problem>);
 
@@ -65,7 +65,7 @@ impl Problems {
         self.0
     }
 
-    /// What is right if nothing is wrong.
+    /// Returns `right` if there is no mistake.
     ///
     /// # Errors
     /// All problems.

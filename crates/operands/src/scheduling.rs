@@ -1,6 +1,6 @@
-//! What is wrong with the fields of a pod that say where it runs, by the API server's own rules for
-//! pods. The same rules stand in the schemas of the fields; here they are for objects that are
-//! older than these, and for what no schema can say.
+//! Checks the fields of a pod that choose its node, by the API server's own rules for pods. The
+//! same rules stand in the schemas of the fields; here they are for objects that are older than
+//! these, and for what no schema can say.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -185,7 +185,7 @@ fn node_affinity_at(field: &str, affinity: &NodeAffinity, problems: &mut Problem
     }
 }
 
-/// What is only preferred may name values that no label can have, as with Kubernetes.
+/// A preferred term may name values that no label can have, as in Kubernetes.
 fn node_term(field: &str, term: &NodeSelectorTerm, required: bool, problems: &mut Problems) {
     for (index, expression) in term.match_expressions.iter().flatten().enumerate() {
         let field = format!("{field}.matchExpressions[{index}]");

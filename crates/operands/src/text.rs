@@ -1,4 +1,4 @@
-//! What names, paths and addresses look like, and lists of them for people. The same rules stand in
+//! The syntax of names, paths and addresses, and lists of them for people. The same rules stand in
 //! the schema, as CEL.
 
 use std::net::IpAddr;

@@ -29,7 +29,7 @@ pub enum ConnectionError {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The rule that it breaks.
         why: String,
     },
     /// Not the URL of a server.
@@ -39,7 +39,7 @@ pub enum ConnectionError {
     Url {
         /// The text.
         url: String,
-        /// What is wrong with it.
+        /// The rule that it breaks.
         why: &'static str,
     },
     /// Nothing says which cluster.

@@ -127,7 +127,7 @@ impl Served {
     }
 }
 
-/// What a controller is made of.
+/// The parts of a controller.
 #[derive(Clone)]
 pub(crate) struct Parts {
     pub domain: Arc<dyn Domain>,

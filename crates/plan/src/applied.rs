@@ -1,5 +1,4 @@
-//! What a resource becomes when a file is applied over it, and in what that differs from what it
-//! is.
+//! The result of applying a file over a resource, and its differences.
 
 use serde_json::{Map, Value};
 

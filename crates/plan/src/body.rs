@@ -48,8 +48,8 @@ fn keep_scope(manifest: &Manifest, body: &mut Value, live: &Value) {
 }
 
 /// Where somebody else is to fill in what a webhook trusts, what Weft filled in stays until they
-/// do: in between nobody could be called. (Who changes a value by an update owns it from then on:
-/// Kubernetes documentation, "Server-Side Apply".)
+/// do: in between nobody could be called. (A client that changes a value by an update owns it from
+/// then on: Kubernetes documentation, "Server-Side Apply".)
 fn keep_trust(body: &mut Value, live: &Value, manager: &str) {
     let webhooks = body
         .get_mut("webhooks")

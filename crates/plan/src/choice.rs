@@ -4,9 +4,9 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not {what}: use {}", list(choices))]
 pub struct NotAChoice {
-    /// What was written.
+    /// The text as written.
     pub text: String,
-    /// What it should be, with an article, for example `a pull policy`.
+    /// The expected type with an article, for example `a pull policy`.
     pub what: &'static str,
     /// The words that are understood.
     pub choices: &'static [&'static str],

@@ -183,7 +183,7 @@ pub fn pod_template_changes(kind: Kind, differences: &[Difference]) -> Vec<Strin
         .collect()
 }
 
-/// What a Secret holds is nobody's business: differences go into logs and onto screens.
+/// Hides the data of a Secret, because differences go into logs and onto screens.
 fn hide(difference: &mut Difference) {
     if difference.path.starts_with("data") {
         match &mut difference.what {
@@ -195,7 +195,7 @@ fn hide(difference: &mut Difference) {
     }
 }
 
-/// What of a top-level field is compared: all of it but an object's identity.
+/// Returns the compared part of a top-level field: all of it except the identity of an object.
 fn own_root(field: &str, wanted: &Value) -> Option<Value> {
     match field {
         "apiVersion" | "kind" => None,
@@ -269,7 +269,7 @@ impl Found {
         }
     }
 
-    /// What is wanted must be there, equal, and ours.
+    /// Checks that the wanted value exists, is equal, and is owned by Weft.
     fn wanted(&mut self, path: &str, desired: &Value, live: &Value, ours: Option<&Value>) {
         match (desired, live) {
             (_, Value::Null) if ours.is_some() && is_zero(desired) && !keeps_zero(path) => {}
@@ -373,7 +373,7 @@ impl Found {
         }
     }
 
-    /// What we applied once and want no longer.
+    /// Finds values that Weft applied once and wants no longer.
     fn dropped(&mut self, path: &str, ours: &Value, desired: &Value, live: &Value) {
         for (key, child) in ours.as_object().into_iter().flatten() {
             let Some(selector) = Selector::parse(key) else {
@@ -394,7 +394,7 @@ impl Found {
         }
     }
 
-    /// What others own and we do not.
+    /// Finds values that only others own.
     fn added(&mut self, path: &str, theirs: &Value, ours: &Value, live: &Value, by: &str) {
         for (key, child) in theirs.as_object().into_iter().flatten() {
             let Some(selector) = Selector::parse(key) else {

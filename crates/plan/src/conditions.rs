@@ -13,7 +13,7 @@ use crate::{
     rollout::Rollout,
 };
 
-/// What one condition says, before it has a time.
+/// The content of one condition, before it has a time.
 struct Verdict {
     status: bool,
     reason: &'static str,

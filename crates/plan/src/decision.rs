@@ -4,22 +4,22 @@ use serde_json::Value;
 
 use crate::{Certificate, Facts, Manifest, ObjectKey, Unit, report::FailureClass};
 
-/// What a decision is made from.
+/// The input of a decision.
 pub struct Input<'a> {
     /// The resource as the API server has it.
     pub resource: &'a Value,
     /// The record of the last applied configuration (see [`Domain::record`]), if there is one.
     pub record: Option<&'a str>,
-    /// What an earlier pass decided for this resource and stored before its first write, so that a
-    /// crash repeats no dice.
+    /// The configuration that an earlier reconcile decided and stored before its first write, so
+    /// that a crash draws no random value twice.
     pub decided: Option<&'a Value>,
-    /// What is known of the cluster.
+    /// Known facts about the cluster.
     pub facts: &'a Facts,
     /// Fills a buffer with random bytes.
     pub random: &'a mut dyn FnMut(&mut [u8]),
 }
 
-/// What a resource leads to.
+/// The result of a decision.
 #[derive(Clone, Debug)]
 pub struct Decision {
     /// The components' objects, without Weft's own labels and owner references: the runtime adds
@@ -36,13 +36,14 @@ pub struct Decision {
     pub made_by_operands: Vec<ObjectKey>,
     /// Certificates that the runtime makes and renews, in objects that the units leave empty.
     pub certificates: Vec<Certificate>,
-    /// Units that cannot be applied as they are. What they had before stays, and status says why.
+    /// Units that cannot be applied as they are. Their earlier objects stay, and status explains
+    /// why.
     pub waits: Vec<Wait>,
-    /// What to do about differences that others have made.
+    /// The treatment of differences that others have made.
     pub drift: DriftPolicy,
-    /// What the operator logs; `None`: what it was started with.
+    /// The operator's log level. `None` keeps the level from its start.
     pub log_level: Option<LogLevel>,
-    /// What the user should know and that is no error.
+    /// Hints for the user that are no errors.
     pub notices: Vec<Notice>,
 }
 
@@ -65,7 +66,7 @@ impl Decision {
 }
 
 crate::choice! {
-    /// What to do about an object that somebody has edited or deleted.
+    /// The treatment of an object that another user has edited or deleted.
     #[derive(Default)]
     pub enum DriftPolicy("a drift policy") {
         /// Put it right at once.
@@ -81,11 +82,11 @@ crate::choice! {
     pub enum LogLevel("a log level") {
         /// Everything.
         Debug,
-        /// What is done.
+        /// Actions of the operator.
         Info,
-        /// What may be wrong.
+        /// Possible mistakes.
         Warning,
-        /// What is wrong.
+        /// Errors.
         Error,
     }
 }
@@ -97,10 +98,10 @@ pub struct Wait {
     pub unit: String,
     /// The object that cannot be.
     pub object: ObjectKey,
-    /// What kind of obstacle it is. Nothing is tried again by itself: facts and the resource tell
+    /// The class of the obstacle. Nothing is tried again by itself: facts and the resource tell
     /// when it is gone.
     pub class: FailureClass,
-    /// What is missing or wrong, and the way out.
+    /// The missing part or the mistake, and the way out.
     pub message: String,
     /// The same field by field, where the resource itself is wrong; `weft validate` refuses it
     /// then.
@@ -112,7 +113,7 @@ pub struct Wait {
 pub struct Notice {
     /// The component or field it is about.
     pub about: String,
-    /// What the user should know.
+    /// The hint for the user.
     pub message: String,
 }
 
@@ -149,7 +150,7 @@ pub struct FieldChange {
     pub old: String,
     /// The value that is asked for.
     pub new: String,
-    /// What it would do.
+    /// The effect of the change.
     pub why: String,
 }
 

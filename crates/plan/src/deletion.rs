@@ -1,4 +1,4 @@
-//! What keeps an object that is being deleted, for people.
+//! The obstacles to a deletion, for people.
 
 use serde_json::Value;
 
@@ -12,10 +12,10 @@ const OF_NAMESPACES: [&str; 5] = [
     "NamespaceFinalizersRemaining",
 ];
 
-/// What an object that has a `deletionTimestamp` waits for, in words that follow "it waits for":
-/// finalizers, the contents of a namespace, the grace period of a pod. `but` is a finalizer that is
-/// not named, as of whoever asks. `object` should be as the API server has it now, with `spec` and
-/// `status`.
+/// Describes the obstacles to the deletion of an object with a `deletionTimestamp`, in words that
+/// follow "it waits for": finalizers, the contents of a namespace, the grace period of a pod. `but`
+/// is a finalizer that is not named, as of whoever asks. `object` should be as the API server has
+/// it now, with `spec` and `status`.
 pub fn waits_for(object: &Value, but: Option<&str>) -> String {
     let texts = |list: &Value| -> Vec<String> {
         list.as_array()

@@ -1,10 +1,9 @@
-//! What is held back: objects that are not as they should be and are left so, because their
-//! resource asks for that.
+//! Objects that drifted and that Weft leaves as they are, because their resource asks for that.
 //!
-//! Whether a difference is drift or a change of wish, the live object cannot tell: a field that
-//! Weft applied and somebody has deleted looks like one that is wanted for the first time. So under
-//! `Report` the inventory has a digest of what was applied last of each object. Wanted as before,
-//! and different: that is drift.
+//! The live object cannot show if a difference is drift or a new wish: a field that Weft applied
+//! and another user deleted looks like a field that is wanted for the first time. So under `Report`
+//! the inventory has a digest of what was applied last of each object. Wanted as before, and
+//! different: that is drift.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +23,7 @@ pub const PAUSE_ANNOTATION: &str = "weft.network/pause";
 /// that status stays small, however much has been changed.
 const LISTED: (usize, usize, usize) = (10, 5, 100);
 
-/// What the pause annotation of a resource says, unless it is absent or `false`. Other texts than
+/// Returns the value of the pause annotation, unless it is absent or `false`. Other texts than
 /// `true` count as it: whoever writes `yes` wants a pause, and nothing is lost by one.
 pub fn pause(resource: &Value) -> Option<&str> {
     let value = Live::of(resource).annotation(PAUSE_ANNOTATION)?;
@@ -45,7 +44,7 @@ pub enum Hold {
 }
 
 impl Hold {
-    /// What a resource asks for that leads to these units.
+    /// Returns the hold that a resource with these units asks for.
     pub fn of(
         resource: &Value,
         policy: DriftPolicy,
@@ -73,7 +72,7 @@ impl Hold {
         }
     }
 
-    /// What is wanted just as it was applied last, as far as that matters.
+    /// Returns the objects whose relevant parts are wanted exactly as Weft last applied them.
     pub fn unchanged(&self) -> BTreeMap<ObjectKey, String> {
         match self {
             Self::Drift(unchanged) => unchanged.clone(),

@@ -1,4 +1,4 @@
-//! What is known of the cluster as far as decisions depend on it, and how it is read from the API
+//! Facts about the cluster that decisions depend on, and how the operator reads them from the API
 //! server's objects.
 
 use std::{
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{Kind, Live, NodeNetwork, OWNER_LABEL, kinds, rollout::PodView};
 
-/// What is known of the cluster. Watched, so that what is installed later is noticed.
+/// Known facts about the cluster. Watched, so that what is installed later is noticed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The kinds that the cluster serves beside those of Kubernetes, by the names of their
@@ -24,8 +24,8 @@ pub struct Facts {
     pub nodes: BTreeMap<String, Node>,
     /// True if nodes may not be listed: that there are none in `nodes` then says nothing.
     pub nodes_unknown: bool,
-    /// What nodes tell of their networks, by the node's name: those that the default network's pods
-    /// have come to, once they have started there.
+    /// Networks that nodes report, by the name of the node. A node appears after pods of the default
+    /// network have started on it.
     pub node_networks: BTreeMap<String, NodeNetwork>,
     /// The MTU of the network of the operator's own host, as it was when the operator started;
     /// `None` if it is not on the host's network, or if that has no default route.
@@ -88,8 +88,8 @@ pub struct OpenShiftNetwork {
     pub multi_network_is_disabled: bool,
 }
 
-/// What a node says of itself (`status.nodeInfo`, `status.addresses`), what it was given, and what
-/// its labels tell.
+/// Node information (`status.nodeInfo`, `status.addresses`), the blocks of addresses of the node,
+/// and facts from its labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// For example `containerd://1.7.27` or `cri-o://1.32.1`.
@@ -155,7 +155,7 @@ impl Fact {
         Fact::NmStates,
     ];
 
-    /// What to watch.
+    /// The objects to watch.
     pub fn objects(self) -> Selection {
         let all = |kind| Selection {
             kind,
@@ -197,8 +197,8 @@ impl Fact {
         }
     }
 
-    /// What is worth keeping of an object, which may be much larger. Null: nothing, it is of no
-    /// interest.
+    /// Returns the part of an object that the operator keeps, which may be much smaller. Null:
+    /// nothing, it is of no interest.
     pub fn view(self, object: &Value) -> Value {
         match self {
             // One that is being deleted takes its objects along, and no new ones.

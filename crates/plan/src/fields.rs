@@ -103,7 +103,7 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
-/// What a key of a `fieldsV1` tree selects below a value.
+/// A key of a `fieldsV1` tree, and the part that it selects below a value.
 pub(crate) enum Selector<'a> {
     /// A field of a map.
     Field(&'a str),

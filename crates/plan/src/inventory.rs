@@ -1,4 +1,5 @@
-//! What Weft has in the cluster for a resource: the names, so that nothing is ever left over.
+//! The names of all objects that Weft has in the cluster for a resource, so that nothing is left
+//! over.
 //!
 //! Before the first write of a pass the inventory holds old and new names together; when everything
 //! is applied and pruned, just the new ones. A crash in between leaves too many names, which cost a
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{Facts, Kind, ManifestError, ObjectKey, Unit, canonical};
 
-/// What Weft has in the cluster for one resource.
+/// The objects of one resource in the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inventory {
     /// Every object, and the unit that it belongs to.
@@ -60,7 +61,7 @@ impl Inventory {
         format!("{}{}-{resource}", Self::PREFIX, kind.kind.to_lowercase())
     }
 
-    /// What is in the cluster once these units are.
+    /// Returns the inventory after these units are applied.
     pub fn of(units: &[Unit], made_by_operands: &[ObjectKey], decided: Value) -> Self {
         let objects = units
             .iter()
@@ -90,7 +91,7 @@ impl Inventory {
         self
     }
 
-    /// What of it belongs to these units.
+    /// Returns the part that belongs to these units.
     #[must_use]
     pub fn of_units(&self, wanted: impl Fn(&str) -> bool) -> Self {
         let objects = self
@@ -105,11 +106,11 @@ impl Inventory {
         }
     }
 
-    /// What is in this inventory and has to go, where the other is what is wanted.
+    /// Returns the objects of this inventory that must go if `wanted` lists the wanted ones.
     ///
-    /// What somebody else makes from now on under the same name is theirs. What went with its kind
-    /// is gone already. And what a unit had before stays until the unit is what it should be:
-    /// `held` names those that are not.
+    /// An object that another user creates later under the same name belongs to that user. An
+    /// object whose kind is gone is gone already. And what a unit had before stays until the unit
+    /// is what it should be: `held` names those that are not.
     pub fn surplus(
         &self,
         wanted: &Inventory,

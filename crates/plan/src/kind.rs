@@ -95,7 +95,7 @@ pub mod kinds {
         "topology.openstack.org",
     ];
 
-    /// What the API server asks before it takes an object: with a server, or by rules of its own.
+    /// Kinds by which the API server asks before it accepts an object: a server, or its own rules.
     pub const ADMISSION: [Kind; 3] = [
         MUTATING_WEBHOOK_CONFIGURATION,
         VALIDATING_WEBHOOK_CONFIGURATION,

@@ -1,5 +1,5 @@
-//! What a change would do: object identity, inventory, comparison of desired and live, rollout and
-//! conditions. Pure.
+//! Plans the effects of a change: object identity, inventory, comparison of desired and live,
+//! rollout and conditions. Pure.
 //!
 //! Nothing in this crate reads a clock, a file or a socket: what it needs is handed to it, so that
 //! `weft plan`, the operator and the tests run the same code. A domain (add-ons, cluster network,

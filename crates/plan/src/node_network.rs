@@ -1,5 +1,5 @@
-//! What a node tells of its own network: one line of JSON, written on the node as the termination
-//! message of a container, and read by the operator from the pod's status. So no permission is
+//! The report of a node about its own network. A container on the node writes one line of JSON as
+//! its termination message, and the operator reads it from the pod's status. So no permission is
 //! needed on the node for it, and nobody has to poll.
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde_json::Value;
 /// (`MaxContainerTerminationMessageLength`).
 pub const LIMIT: usize = 4096;
 
-/// What a node tells of its own network.
+/// The report of a node about its own network.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeNetwork {
@@ -73,8 +73,8 @@ impl NodeNetwork {
             .then(|| serde_json::from_str(line).ok())?
     }
 
-    /// What a pod's init containers tell, if they do: now, or in their last run while they wait for
-    /// the next.
+    /// Reads the report of a pod's init containers, if there is one. While they wait for the next
+    /// run, the report of their last run counts.
     pub fn of_pod(pod: &Value) -> Option<Self> {
         let containers = pod["status"]["initContainerStatuses"].as_array()?;
         let states = containers

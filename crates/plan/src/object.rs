@@ -14,7 +14,7 @@ use crate::{Kind, Mode};
 /// namespace have two slashes, `ClusterRole.rbac.authorization.k8s.io//name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
-    /// What it is.
+    /// Kind of the object.
     pub kind: Kind,
     /// Where it is; `None` for cluster-scoped kinds.
     pub namespace: Option<String>,
@@ -101,8 +101,8 @@ impl<'de> Deserialize<'de> for ObjectKey {
     }
 }
 
-/// What is wrong with a manifest. Manifests are ours, so each of these is a defect of Weft, found
-/// by its tests.
+/// The mistake in a manifest. Manifests are ours, so each of these is a defect of Weft, found by
+/// its tests.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// The text is not YAML.

@@ -66,9 +66,9 @@ pub fn take_patch(live: &Value, owner: &Owner, take_over: bool) -> Value {
 /// The merge patch that gives an object back to the operator that Weft replaced: Weft's label and
 /// annotations go, and the resource owns it in the form that operators of that kind write and look
 /// for (`controllerutil.SetControllerReference`). Nothing inside its specification changes, so no
-/// pod restarts. What `outlives` the resource is given back without an owner: that operator sets
-/// one by itself, and until then a deletion of the resource does no harm. `None` if it is not ours,
-/// or given back already.
+/// pod restarts. Objects that outlive the resource get no owner: the other operator sets one
+/// itself, and until then a deletion of the resource does no harm. `None` if it is not ours, or
+/// given back already.
 pub fn release_patch(
     key: &ObjectKey,
     live: &Value,

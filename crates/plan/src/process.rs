@@ -1,10 +1,10 @@
-//! What resources ask of the operator's own process.
+//! Settings that resources request for the operator's own process.
 
 use std::collections::BTreeMap;
 
 use crate::LogLevel;
 
-/// What a resource asks of the process that serves it.
+/// Settings that a resource requests for the process that serves it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessSettings {
     /// From which level on it logs; `None`: what it was started with.
@@ -38,8 +38,8 @@ impl Default for ServerTls {
 }
 
 impl ProcessSettings {
-    /// What several domains in one process ask for together: the most talkative level, and the TLS
-    /// settings of the first that has any.
+    /// Merges the settings of several domains in one process: the most verbose log level, and the
+    /// TLS settings of the first domain that has any.
     pub fn together(settings: &BTreeMap<&'static str, ProcessSettings>) -> Self {
         Self {
             log_level: settings.values().filter_map(|one| one.log_level).min(),

@@ -1,4 +1,4 @@
-//! What came of a pass, for status, events and people.
+//! The outcome of a reconcile, for status, events and people.
 
 use serde_json::Value;
 
@@ -14,11 +14,12 @@ pub struct Report {
     /// The complete configuration that is in force, every default filled in: while a resource is
     /// refused, the last good one. `None` if it could not be found out.
     pub effective: Option<Value>,
-    /// What keeps Weft from writing at all, for example the original's operator that still runs.
+    /// The reason why Weft writes nothing at all, for example the replaced operator that still
+    /// runs.
     pub blocked: Option<Blocked>,
     /// The resource is paused: nothing is written in its name.
     pub paused: Option<Paused>,
-    /// What is not as it should be and is left so.
+    /// Objects that drifted and stay so.
     pub drift: Vec<Drift>,
     /// The resource is being deleted, and its objects with it.
     pub removing: bool,
@@ -26,10 +27,9 @@ pub struct Report {
     pub starting: bool,
     /// One entry a unit, in the domain's order.
     pub units: Vec<UnitReport>,
-    /// What is on its way out: objects that are to be deleted and are still there, or could not be
-    /// deleted.
+    /// Objects that are being deleted, or that Weft could not delete.
     pub removals: Vec<Removal>,
-    /// What the user should know and that is no error.
+    /// Hints for the user that are no errors.
     pub notices: Vec<Notice>,
 }
 
@@ -38,7 +38,7 @@ pub struct Report {
 pub struct Blocked {
     /// Machine-readable, CamelCase, for example `OtherOperatorRunning`.
     pub reason: &'static str,
-    /// Who blocks, and the command that resolves it.
+    /// The obstacle, and the command that resolves it.
     pub message: String,
 }
 
@@ -52,7 +52,7 @@ impl Blocked {
 /// Why nothing is written in the name of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paused {
-    /// What the annotation says: `true`, or something that is taken as it.
+    /// The value of the annotation: `true`, or a value that means the same.
     pub value: String,
     /// True if the resource asks for something that is not there because of the pause.
     pub pending: bool,
@@ -74,13 +74,13 @@ pub struct UnitReport {
 pub struct Failure {
     /// Which object.
     pub object: ObjectKey,
-    /// What class of failure it is.
+    /// Class of the failure.
     pub class: FailureClass,
     /// The cause, in a sentence that names the way out where one is known.
     pub message: String,
 }
 
-/// What a failure calls for: the class, not the place where it arose, chooses retry and reason.
+/// The class of a failure. It chooses retry and reason, wherever the failure arose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FailureClass {
     /// The cluster lacks what the unit needs: waits until it is there, which facts tell.

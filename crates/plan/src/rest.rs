@@ -1,4 +1,4 @@
-//! Whether a workload rests: it is scaled to zero, and no pod of it is left.
+//! Decides if a workload rests: it is scaled to zero and has no pod left.
 
 use serde_json::Value;
 

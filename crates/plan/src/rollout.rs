@@ -25,15 +25,15 @@ pub enum Rollout {
     },
     /// A pod's own trouble has lasted past the [`DEADLINE`].
     Stuck {
-        /// What kubelet or scheduler call it, for example `ImagePullBackOff`, `CrashLoopBackOff`,
-        /// `Unschedulable`.
+        /// The reason in the words of kubelet or scheduler, for example `ImagePullBackOff`,
+        /// `CrashLoopBackOff`, `Unschedulable`.
         cause: String,
         /// For people.
         message: String,
     },
 }
 
-/// What a rollout needs to know of a pod; nothing else of pods is kept in memory.
+/// The part of a pod that a rollout needs. The operator keeps nothing else of pods in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodView {
     /// `metadata.uid`
@@ -54,17 +54,16 @@ pub struct PodView {
     pub since: Option<Timestamp>,
     /// Being deleted.
     pub deleting: bool,
-    /// What keeps it from being ready, if it says so.
+    /// The reported reason why the pod is not ready.
     pub trouble: Option<Trouble>,
-    /// What it tells of its node's network, if it does. (Boxed: few pods do, and there may be
-    /// many.)
+    /// The pod's report about the network of its node. (Boxed: few pods do, and there may be many.)
     pub node_network: Option<Box<NodeNetwork>>,
 }
 
-/// What keeps a pod from being ready.
+/// The reason why a pod is not ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// What kubelet or scheduler call it.
+    /// The reason in the words of kubelet or scheduler.
     pub reason: String,
     /// Their words, one line.
     pub message: String,
@@ -178,8 +177,7 @@ fn trouble(pod: &Value) -> Option<Trouble> {
     })
 }
 
-/// What a pod that has failed, and is not started again, has left: which container it was, and the
-/// end of its log.
+/// Returns the container that failed in a pod that is not restarted, and the end of its log.
 pub fn last_words(pod: &Value) -> Option<Trouble> {
     let status = &pod["status"];
     if status["phase"] != "Failed" {
@@ -342,8 +340,8 @@ fn missing_inputs(missing: &[ObjectKey]) -> Option<String> {
     (!names.is_empty()).then(|| format!("waits for {} (does not exist)", names.join(", ")))
 }
 
-/// What the workload's own status lacks, in the words of the original operator, or `None` if
-/// nothing does.
+/// Returns the part that is missing in the workload's own status, in the words of the original
+/// operator. `None` if nothing is missing.
 fn behind(workload: &Value) -> Option<String> {
     let (status, generation) = (&workload["status"], Live::of(workload).generation());
     let count = |field: &str| status[field].as_i64().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What must happen to one object: the decision that the operator carries out and that `weft plan`
+//! The action on one object: the decision that the operator carries out and that `weft plan`
 //! prints.
 
 use serde_json::Value;
@@ -12,7 +12,7 @@ use crate::{
     takeover,
 };
 
-/// What must happen to one object.
+/// The action on one object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// It is as it should be.
@@ -39,7 +39,7 @@ pub enum Step {
     },
     /// It is somebody else's. Nothing is written.
     Foreign {
-        /// Whose it seems to be, and the way out.
+        /// The presumed owner, and the way out.
         why: String,
     },
 }
@@ -73,7 +73,7 @@ pub fn is_immutable(kind: Kind, difference: &Difference) -> bool {
         }
 }
 
-/// What must happen to `manifest`, given the object as it is in the cluster.
+/// Returns the action for `manifest`, given the live object.
 pub fn step(
     manifest: &Manifest,
     live: Option<&Value>,

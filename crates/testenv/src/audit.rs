@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-/// Who, what and when of every request, no bodies. One event a request: at its end, or for a watch
-/// when its answer starts, so that an open watch is there too.
+/// User, verb, object and time of every request, without bodies. One event a request: at its end,
+/// or for a watch when its answer starts, so that an open watch is there too.
 pub(crate) const POLICY: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]

@@ -76,7 +76,7 @@ impl Builder {
         self
     }
 
-    /// What the names of kwok nodes begin with, before their number: `node-` by default.
+    /// Sets the prefix of the names of kwok nodes, before their number: `node-` by default.
     #[must_use]
     pub fn node_prefix(mut self, prefix: &'static str) -> Self {
         self.prefix = prefix;

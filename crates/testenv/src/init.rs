@@ -57,8 +57,8 @@ impl Init {
         self.process.check_running()
     }
 
-    /// Waits until the script has written this file. Whoever enters before sees the machine's
-    /// processes and files, or none.
+    /// Waits until the script has written this file. A process that enters before sees the
+    /// machine's processes and files, or none.
     pub(crate) fn wait_for(&mut self, ready: &Path) -> Result<()> {
         let deadline = Instant::now() + START_TIMEOUT;
         while !ready.exists() {

@@ -129,7 +129,7 @@ async fn serve(
         let mut cuts = cuts.clone();
         tokio::spawn(async move {
             let pass = async {
-                // Whoever ends the connection, or refuses it, the client sees its end.
+                // If either side ends or refuses the connection, the client sees its end.
                 if let Ok(mut server) = TcpStream::connect(target).await {
                     let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
                 }

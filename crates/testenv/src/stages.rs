@@ -1,5 +1,5 @@
-//! What kwok's pods do: Ready at once by default, Ready later, or stuck like a real pod with the
-//! kubelet's own reasons.
+//! Behaviour of kwok's pods: Ready at once by default, Ready later, or stuck like a real pod with
+//! the kubelet's own reasons.
 //!
 //! kwok plays the kubelet by "stages": a selector on the object, a delay and a status to patch. The
 //! selectors made here exclude each other, because kwok draws lots between stages that match the
@@ -70,7 +70,7 @@ pub enum Stuck {
     Unready,
 }
 
-/// What some pods do instead of becoming Ready at once. Of several stages that select a pod, the
+/// A stage that replaces "Ready at once" for some pods. Of several stages that select a pod, the
 /// first counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage(Kind);

@@ -45,7 +45,7 @@ fn start_time(pid: u32) -> Option<u64> {
     (state != "Z").then(|| fields.nth(18)?.parse().ok())?
 }
 
-/// What runs; kept in the folder of the control plane.
+/// The running processes. The file is in the folder of the control plane.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct State {
     supervisor: Identity,

@@ -29,8 +29,8 @@ impl Victim {
         Self::default()
     }
 
-    /// This child. Whoever waits for it must do so after the kill, so that the pid is not another's
-    /// by then.
+    /// This child. Wait for the process only after the kill, so that another process does not get
+    /// its pid before.
     pub fn is(&self, child: &Child) {
         // The first one counts.
         let _ = self.0.set(Pid::from_child(child));

@@ -395,8 +395,8 @@ async fn a_restored_snapshot_brings_back_the_past_with_its_versions() {
         (None, past.clone(), past)
     );
 
-    // Whoever goes on with a watch where the lost future was is told of nothing: the API server
-    // takes that for known.
+    // A watch that continues where the lost future was gets no events: the API server assumes that
+    // the client knows them.
     let from = |version: u64| {
         let maps = maps.clone();
         async move {

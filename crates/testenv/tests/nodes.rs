@@ -53,7 +53,8 @@ fn pod_ranges(object: &NodeObject) -> Vec<String> {
         .collect()
 }
 
-/// What a network provider does, by hand: a bridge on each node, and routes to the others' pods.
+/// Does the work of a network provider by hand: a bridge on each node, and routes to the pods of
+/// other nodes.
 async fn install_network(lab: &Lab) {
     let mut routes = String::new();
     for node in lab.nodes() {
@@ -306,7 +307,7 @@ async fn two_nodes_without_a_network_get_one_and_pods_talk() {
     leaves_nothing_behind(lab).await;
 }
 
-/// What there is of a lab outside of its folder.
+/// Traces of a lab outside of its folder.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Traces {
     /// Processes, by their network namespace.

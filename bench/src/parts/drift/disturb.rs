@@ -1,4 +1,4 @@
-//! What somebody might do to an object of each kind, so that the API server accepts it.
+//! Edits for an object of each kind that the API server accepts.
 
 use serde_json::{Value, json};
 

@@ -74,7 +74,7 @@ async fn overhead() -> Result<Figure> {
     .note(note))
 }
 
-/// What runs on the host: the same sort of change in turns, by nmstate and by the agent's
+/// Runs on the host: it makes the same kind of change in turns, by nmstate and by the agent's
 /// transaction.
 pub async fn on_host() -> Result<()> {
     let (machine, _changes) = Machine::start()?;

@@ -41,7 +41,7 @@ const INTERFACES: usize = 20;
 /// those are counted in one such minute, and left out.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// What the process is told.
+/// Settings of the process.
 #[derive(Serialize, Deserialize)]
 struct Fleet {
     record: Value,
@@ -136,7 +136,8 @@ pub async fn measure(agents: u32) -> Result<Vec<Figure>> {
             .note(format!("{INTERFACES} interfaces, {size} KiB each; on this machine's processors with the control plane")),
         Figure::new(name("memory of each"), Unit::Mebibytes, memory / n),
         Figure::new(name("a policy for all is Available"), Unit::Seconds, available).note("maxUnavailable 100%"),
-        // What an overloaded API server turns away (429) it has not written; the note has it.
+        // The API server has not written a request that it turns away under load (429). The note
+        // lists such requests.
         Figure::new(name("API writes a node and policy"), Unit::Count, count(&accepted)? / n).at_most(4.0).note(format!(
             "{}; {}",
             listed(&written),

@@ -22,7 +22,7 @@ pub struct Recorded {
 
 struct Inner {
     state: Value,
-    /// What a checkpoint would put back.
+    /// The state that a checkpoint would restore.
     before: Option<Value>,
 }
 

@@ -1,4 +1,5 @@
-//! What one policy costs the API server: writes a node, and events that go out to watchers.
+//! Measures the cost of one policy for the API server: writes for each node, and events to
+//! watchers.
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
@@ -114,7 +115,7 @@ pub async fn watch_events(client: &kube::Client) -> Result<f64> {
         .sum()
 }
 
-/// Who has begun watches, and how many.
+/// Watchers with the number of their watches.
 pub fn watchers(weft: &Installation) -> Result<String> {
     let events = weft.lab().control_plane().audit_events()?;
     let mut counts = std::collections::BTreeMap::<&str, usize>::new();

@@ -1,4 +1,4 @@
-//! What is watched, and what is kept of it.
+//! The watches of the controller of policies, and the parts of objects that it keeps.
 
 use std::{
     collections::BTreeMap,
@@ -45,7 +45,7 @@ pub struct Caches {
 #[derive(PartialEq)]
 pub struct Found(pub Option<Enactment>);
 
-/// What is kept of a NodeNetworkState.
+/// The part of a NodeNetworkState that the operator keeps.
 #[derive(PartialEq)]
 pub struct State {
     /// For metrics.
@@ -141,7 +141,7 @@ impl Caches {
             && self.states.lock().is_complete()
     }
 
-    /// What there is of policies and enactments.
+    /// Reads the names of policies and enactments.
     ///
     /// # Errors
     /// They cannot be listed.
@@ -231,7 +231,7 @@ pub struct Lists {
 }
 
 fn watch_of(kind: Kind, namespace: Option<&str>, labels: &str) -> Watch {
-    // What the operator is there for: looked for often where its definition is not there yet.
+    // The operator exists for this kind, so it often looks for a missing definition.
     let source = Source::Resources;
     Watch {
         source,

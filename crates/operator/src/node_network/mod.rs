@@ -1,6 +1,6 @@
 //! The controller of policies: which node may change when, and what the policies say about it.
 //!
-//! It runs beside the controller of NMState, under the same lease. What it decides is pure, see
+//! It runs beside the controller of NMState, under the same lease. Its decisions are pure, see
 //! [`weft_node_network::rollout`].
 
 mod caches;
@@ -54,8 +54,7 @@ const AT_ONCE: usize = 16;
 pub struct Controller {
     domain: Arc<dyn Domain>,
     cluster: Cluster,
-    /// What the controller of NMState knows: the installations, and whether another operator is
-    /// there.
+    /// The store of the controller of NMState: the installations, and other operators.
     shared: Shared,
     caches: Caches,
     metrics: Metrics,
@@ -63,13 +62,14 @@ pub struct Controller {
     manager: String,
 }
 
-/// What is remembered between passes: only when to look again.
+/// The state between two reconciles: only the time of the next one.
 struct Memory {
-    /// What there was when this replica began to lead, until the watches have told of all of it.
+    /// The objects that existed when this replica began to lead, until the watches have reported
+    /// all of them.
     behind: Option<Lists>,
     has_looked: bool,
     backoff: Backoff,
-    /// What could not be written, by object.
+    /// Failed writes, by object.
     failed: HashMap<String, Failed>,
     /// When a policy last told how far it is.
     told: HashMap<String, Instant>,
@@ -128,7 +128,7 @@ impl Next {
     }
 }
 
-/// What the API server's answer to an action depends on.
+/// The conditions that an answer of the API server depends on.
 struct Grounds {
     action: Action,
     /// The generations of what it is about, and of its definition.
@@ -234,7 +234,7 @@ impl Controller {
         let cap = self.max_unavailable();
         let actions = self.caches.look_at(cap.as_ref(), rollout::decide);
         memory.forget(&actions);
-        // What is new is answered before anything is done about it.
+        // The controller acknowledges news before it acts on it.
         let new_ones = self.report(memory, cap.as_ref(), true).await;
         let actions = self.without_taken(actions, memory);
         let due: Vec<_> = actions
@@ -447,7 +447,7 @@ impl Controller {
                     policy_named(name),
                     self.caches.nodes.lock().get(node).cloned(),
                 );
-                // What has changed since the decision is decided anew.
+                // The next reconcile handles changes that came after the decision.
                 let Some((policy, at)) = policy
                     .filter(|policy| policy.generation == wanted.generation)
                     .zip(at)
@@ -676,7 +676,7 @@ fn policy_of(action: &Action) -> Option<&str> {
 }
 
 impl Memory {
-    /// What nobody asks for any more has not failed.
+    /// An action that no policy asks for any more has not failed.
     fn forget(&mut self, actions: &[Action]) {
         let objects: HashSet<_> = actions.iter().map(object_of).collect();
         self.failed.retain(|object, _| objects.contains(object));

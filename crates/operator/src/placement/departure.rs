@@ -1,5 +1,5 @@
-//! The end of a PlacementAPI. What was made for it goes by its owner references; only what they do
-//! not reach has to be released first.
+//! The end of a PlacementAPI. Owner references remove the objects that the operator made. The
+//! operator first releases only those that they do not reach.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use weft_runtime::{api_server::cluster::Error, reconcile::events::Note};
 
 use super::{place::Place, reconcile::key_of, view::View};
 
-/// What is left to be removed from Keystone.
+/// Entries in Keystone that the operator has not removed yet.
 enum Left {
     Nothing,
     /// This is looked at again at the time, if there is one.
@@ -29,8 +29,8 @@ enum Left {
 }
 
 impl Place {
-    /// Releases what a PlacementAPI holds, and lets it go. What has to be known for that is asked
-    /// for; until it is, nothing goes.
+    /// Releases what a PlacementAPI holds, and lets it go. The operator reads the state that it
+    /// needs for that. Until it has the answer, it removes nothing.
     ///
     /// Returns when to look again, should nothing happen.
     pub(super) async fn depart(
@@ -85,7 +85,8 @@ impl Place {
         }
     }
 
-    /// What is left to be removed from Keystone. What is given up is told, and counts as nothing.
+    /// Entries in Keystone that the operator has not removed yet. The operator reports entries that
+    /// it gives up, and counts them as removed.
     async fn left_in_keystone(
         &self,
         resource: &Value,
@@ -121,8 +122,8 @@ impl Place {
         }
     }
 
-    /// Takes finalizers off others' objects, or says which one keeps it. What stays for good is
-    /// told.
+    /// Takes finalizers off others' objects, or says which one keeps it. The operator reports
+    /// entries that stay for good.
     pub(super) async fn release<'a>(
         &self,
         resource: &Value,

@@ -15,8 +15,7 @@ use weft_runtime::reconcile::retry::{Pause, Retries};
 
 use super::tasks::Tasks;
 
-/// What is remembered of a PlacementAPI between passes: what is watched for it, and when to try
-/// again.
+/// The state of a PlacementAPI between two reconciles: its watches, and the time of the next try.
 #[derive(Default)]
 pub(super) struct Memory {
     pub asked: BTreeSet<Question>,
@@ -25,7 +24,7 @@ pub(super) struct Memory {
     pub tasks: Tasks,
     /// Anything that failed and is no object's.
     pub pause: Option<Pause>,
-    /// What was last said about another operator.
+    /// The last report about another operator.
     pub blocked: Option<String>,
 }
 

@@ -1,8 +1,8 @@
 //! The controller of PlacementAPIs: one loop for each namespace that is served, under one lease.
 //!
-//! What is to be done is decided by [`weft_placement::assess()`]; here its questions are answered
-//! from watches ([`view`]), what it asks for is applied until nothing is left ([`mod@reconcile`]),
-//! and said ([`report`]).
+//! [`weft_placement::assess()`] decides. This module answers its questions from watches ([`view`]),
+//! applies its objects until nothing is left ([`mod@reconcile`]), and reports the outcome
+//! ([`report`]).
 
 mod departure;
 mod gauges;
@@ -35,8 +35,8 @@ use weft_runtime::{
 pub struct Controller {
     domain: Arc<Placement>,
     cluster: Cluster,
-    /// What is the same for all namespaces: which kinds are served, which operators there are; and,
-    /// where all namespaces are served, which have one.
+    /// The store for all namespaces: served kinds and other operators. If the operator serves all
+    /// namespaces, also those with a PlacementAPI.
     shared: Shared,
     metrics: Metrics,
     instance: String,
@@ -86,7 +86,7 @@ impl Controller {
                     notifier
                 });
             }
-            // Whatever is different here may be so to any of them.
+            // A change here may concern each of them.
             served.values().for_each(Notifier::notify);
             tokio::select! {
                 () = self.shared.changed() => {}
@@ -105,7 +105,8 @@ impl Controller {
             }
         }
         if stop.is_cancelled() {
-            // What was begun is carried through, so that no other replica leads before.
+            // The operator finishes a reconcile that it has begun, so that no other replica leads
+            // before.
             while loops.join_next().await.is_some() {}
         }
     }

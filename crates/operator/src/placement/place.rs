@@ -24,7 +24,7 @@ pub(super) struct Place {
     pub namespace: String,
     pub domain: Arc<Placement>,
     pub cluster: Cluster,
-    /// What is the same for all namespaces.
+    /// The store for all namespaces.
     pub common: Shared,
     pub shared: Shared,
     pub metrics: Metrics,

@@ -143,7 +143,7 @@ impl Place {
                     return self.refused(resource, assessment, &key, error).await;
                 }
             }
-            // What finalizers hold is deleted already, and a watch tells of its end.
+            // An object with a finalizer is already being deleted, and a watch reports its end.
             assessment.deletions.retain(|(key, uid)| {
                 self.shared
                     .lock()
@@ -253,8 +253,8 @@ impl Place {
         Ok(())
     }
 
-    /// Ends a pass in which a finalizer could not be put on an object, or taken off. What people
-    /// have to put right is said in the condition of the step that the object belongs to.
+    /// Ends a pass in which a finalizer could not be put on an object, or taken off. The condition
+    /// of the object's step tells people how to fix it.
     pub(super) async fn refused(
         &self,
         resource: &Arc<Value>,

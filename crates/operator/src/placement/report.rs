@@ -1,5 +1,5 @@
-//! What is said: the status, written only when it differs and once a pass, and an event for each
-//! condition that turns.
+//! Reports of a reconcile: the status, written once if it differs, and an event for each condition
+//! that changes.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

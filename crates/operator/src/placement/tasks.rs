@@ -1,5 +1,5 @@
-//! Tasks at Keystone: they go on beside the passes, which only ask how far they are. What failed
-//! is tried again, ever more seldom; what is done is not asked again.
+//! Tasks at Keystone: they go on beside the passes, which only ask how far they are. The operator
+//! tries a failed task again with growing pauses, and does not repeat a successful one.
 //!
 //! A task holds the permission to send what it sends, and an assessment asks for it only while
 //! that is given: without, no attempt begins, and one that is under way ends with the pass.
@@ -33,7 +33,7 @@ struct Known {
     is_asked: bool,
     /// The attempt that goes on.
     under_way: Option<AbortHandle>,
-    /// What came of the last one.
+    /// The result of the last task.
     outcome: Option<Result<(), Failure>>,
 }
 

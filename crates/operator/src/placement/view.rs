@@ -19,14 +19,14 @@ use weft_runtime::store::cache::{Look, Source};
 
 use super::{place::Place, tasks::Tasks};
 
-/// What is seen of a namespace on behalf of one PlacementAPI; and what was asked for.
+/// The view of a namespace for one PlacementAPI, and the questions that were asked.
 pub(super) struct View<'a> {
     pub place: &'a Place,
     pub owner: &'a Owner,
     pub failures: &'a BTreeMap<ObjectKey, Failure>,
     pub tasks: &'a Tasks,
-    /// What is held of a kind has to be released also while the kind's definition is being deleted:
-    /// it goes only then.
+    /// The operator releases objects of a kind also while the kind's definition is being deleted,
+    /// because the definition waits for them.
     departs: bool,
     asked: Mutex<BTreeSet<Question>>,
 }
@@ -120,7 +120,7 @@ impl World for View<'_> {
     fn failure(&self, key: &ObjectKey) -> Option<Failure> {
         let failure = self.failures.get(key)?;
         if failure.class == FailureClass::Foreign {
-            // Whoever is in the way may go.
+            // Another operator that prevents the work may disappear.
             let _ = self.object(key);
         }
         Some(failure.clone())

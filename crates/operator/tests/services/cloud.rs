@@ -57,8 +57,8 @@ impl Cloud {
         answer[kind]["id"].as_str().unwrap().to_owned()
     }
 
-    /// What others have: a service with an endpoint, another region, a user in the project of
-    /// services.
+    /// Adds entries of other users: a service with an endpoint, another region, a user in the
+    /// project of services.
     pub async fn others(&self) {
         let service = self
             .create(

@@ -485,9 +485,9 @@ impl Objects {
         ))
     }
 
-    /// Returns the class of the API server's refusal of an object. Whether it accepts a Service
-    /// also depends on the addresses and ports of others, and whether it accepts a definition also
-    /// on the stored versions of objects.
+    /// Returns the class of the API server's refusal of an object. The API server's answer about a
+    /// Service also depends on addresses and ports of others. Its answer about a definition also
+    /// depends on the stored versions of objects.
     fn class_of(&self, key: &ObjectKey, error: &Error) -> FailureClass {
         let depends_on_others =
             matches!(key.kind, kinds::SERVICE | kinds::CUSTOM_RESOURCE_DEFINITION);

@@ -21,7 +21,7 @@ pub fn program() -> Result<PathBuf> {
     built("WEFT_AGENT_BIN", "weft-agent")
 }
 
-/// What the DaemonSet's pod template and the kubelet put into its environment.
+/// Returns the environment that the DaemonSet's pod template and the kubelet set.
 pub fn environment(host: &Host, kubeconfig: &Path) -> Vec<(String, String)> {
     [
         ("KUBECONFIG", kubeconfig.display().to_string()),

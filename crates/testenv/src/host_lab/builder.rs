@@ -46,7 +46,7 @@ impl HostLabBuilder {
         self
     }
 
-    /// What the names of hosts and of their nodes begin with, before their number: `node-` by
+    /// Sets the prefix of the names of hosts and of their nodes, before their number: `node-` by
     /// default.
     #[must_use]
     pub fn prefix(mut self, prefix: &'static str) -> Self {

@@ -1,4 +1,4 @@
-//! What a machine must have for hosts, and what it may have: found out by trying it in namespaces
+//! Required and optional features of a machine that runs hosts. The probe tries them in namespaces
 //! that are gone afterwards.
 
 use std::fmt;
@@ -104,7 +104,7 @@ fn is_listed(list: &str, name: &str) -> bool {
         .any(|line| line.split_whitespace().next() == Some(name))
 }
 
-/// What keeps hosts from running here; nothing, if they can.
+/// Returns the reasons why hosts cannot run here. The list is empty if they can.
 pub fn missing() -> Vec<String> {
     if !rustix::process::geteuid().is_root() {
         return vec!["not run as root".into()];

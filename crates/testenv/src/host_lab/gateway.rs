@@ -1,5 +1,5 @@
-//! What the hosts' cables lead to: a network namespace with a bridge for each card, and a gateway
-//! that answers to ping, DNS and DHCP on all of them.
+//! The other end of the hosts' cables: a network namespace with a bridge for each card, and a
+//! gateway that answers ping, DNS and DHCP on all of them.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -138,7 +138,7 @@ fn arguments(cards: u8, hosts: &[(String, Ipv4Addr)], folder: &Path) -> Vec<Stri
             "--host-record={name}.{},{address}",
             addresses::DOMAIN
         ));
-        // Whoever asks by DHCP on eth0 gets what it has already.
+        // A DHCP client on eth0 gets the address that it has already.
         args.push(format!(
             "--dhcp-host={},{address}",
             addresses::mac(index, 0)

@@ -36,7 +36,7 @@ impl Installation {
     /// operator, creates an NMState, and starts the agents.
     ///
     /// # Errors
-    /// What the lab lacks, or a step that failed.
+    /// The lab lacks a feature, or a step failed.
     pub async fn start(builder: HostLabBuilder) -> Result<Self> {
         let mut installation = Self::without_agents(builder).await?;
         let names: Vec<_> = installation
@@ -154,7 +154,7 @@ impl Installation {
         self.operator = None;
     }
 
-    /// What the operator logged.
+    /// Returns the operator's log.
     pub fn operator_log(&self) -> String {
         self.operator
             .as_ref()

@@ -45,7 +45,7 @@ impl Program {
     /// An error with the end of its log if it is not running any more.
     ///
     /// # Errors
-    /// That.
+    /// The process has ended.
     pub fn check_running(&mut self) -> Result<()> {
         self.process.check_running()
     }

@@ -34,7 +34,7 @@ pub struct Node {
     dir: PathBuf,
 }
 
-/// What all nodes of a lab share.
+/// The parts that all nodes of a lab share.
 pub(crate) struct Surroundings<'a> {
     /// Folder of the lab.
     pub(crate) dir: &'a Path,
@@ -203,7 +203,7 @@ impl Node {
             .with_context(|| format!("node {}", self.name))
     }
 
-    /// What to look at if it does not work.
+    /// Returns the ends of the logs, for a failure message.
     pub(crate) fn last_words(&self) -> String {
         ["kubelet", "containerd"]
             .map(|unit| {

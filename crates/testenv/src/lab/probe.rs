@@ -1,4 +1,5 @@
-//! What real nodes ask of a machine, found out by trying it in namespaces that are gone afterwards.
+//! The features that real nodes need from a machine. The probe tries them in namespaces that are
+//! gone afterwards.
 
 use std::fmt;
 use std::path::Path;
@@ -53,8 +54,8 @@ impl fmt::Display for Missing {
     }
 }
 
-/// What keeps real nodes from running here; nothing, if they can. Takes some milliseconds and
-/// changes nothing.
+/// Returns the reasons why real nodes cannot run here. The list is empty if they can. Takes some
+/// milliseconds and changes nothing.
 pub fn missing() -> Vec<Missing> {
     if !rustix::process::geteuid().is_root() {
         return vec![Missing::Root];
@@ -87,8 +88,8 @@ pub fn missing() -> Vec<Missing> {
     missing
 }
 
-/// What real nodes can do without, but some networks cannot; nothing, if all is there. A test that
-/// needs such a thing is left out for it.
+/// Returns missing features that only some networks need. The list is empty if all exist. A test
+/// that needs such a thing is left out for it.
 pub fn missing_options() -> Vec<Missing> {
     let mut missing: Vec<_> = ["vxlan", "wireguard", "macvlan"]
         .into_iter()

@@ -146,7 +146,7 @@ impl Match {
     }
 }
 
-/// What happens to a request, or to the events of a watch.
+/// A fault in a request, or in the events of a watch.
 #[derive(Clone, Debug)]
 pub enum Fault {
     /// Answered with this status and a proper `Status` body; never reaches the API server.

@@ -1,4 +1,4 @@
-//! Who asks for what, from the head of a request.
+//! The user and the target of a request, from its head.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use http::request::Parts;
 use http::{Method, header};
 use serde::Deserialize;
 
-/// What a request asks for, in the terms of RBAC and of the audit log: as kube-apiserver's
+/// The target of a request in the terms of RBAC and of the audit log, as kube-apiserver's
 /// `RequestInfo` finds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {

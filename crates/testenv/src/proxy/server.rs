@@ -40,7 +40,7 @@ pub(super) struct Server {
     pub(super) users: BTreeMap<String, String>,
 }
 
-/// What is left to do with a request once the faults have had their turn.
+/// The rest of the work on a request after the faults.
 enum Course {
     Forward,
     LoseReply,

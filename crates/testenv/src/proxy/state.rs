@@ -1,5 +1,5 @@
-//! What the proxy knows: the record of requests, the faults, the hooks and the open watches. Tests
-//! and connections share it.
+//! The state of the proxy: the record of requests, the faults, the hooks and the open watches.
+//! Tests and connections share it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ pub struct Recorded {
     pub seq: u64,
     /// Time of arrival.
     pub time: Timestamp,
-    /// Who asked for what.
+    /// User and target of the request.
     pub info: RequestInfo,
     /// Body of the request; empty unless it is a write or a dry run.
     pub body: Bytes,
@@ -56,7 +56,7 @@ pub(super) enum End {
     Closed,
 }
 
-/// What becomes of a request.
+/// The treatment of a request.
 pub(super) enum Decision {
     Forward,
     Cut,

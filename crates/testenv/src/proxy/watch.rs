@@ -40,7 +40,7 @@ struct Metadata {
     namespace: String,
 }
 
-/// What an event waits for.
+/// The obstacle that an event waits for.
 #[derive(Clone, Copy)]
 enum Held {
     Nothing,

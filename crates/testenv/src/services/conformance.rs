@@ -14,8 +14,8 @@ const APACHES: &str = "basic-http_bad_content_length_not_int";
 
 const RUNNER: &str = include_str!("conformance.py");
 
-/// What a server must be told for a file of the suite, besides `auth_strategy = noauth2`: the
-/// suite's tokens are made up.
+/// Settings that a server needs for a file of the suite, besides `auth_strategy = noauth2`, because
+/// the suite's tokens are invented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Nothing: the rules that are in force where nobody chose others.
@@ -39,7 +39,7 @@ pub struct Conformance<'a> {
     pub database_url: &'a str,
 }
 
-/// What passed and what did not.
+/// Numbers of passed and failed tests.
 #[derive(Debug, Default, Deserialize)]
 pub struct Tally {
     /// Requests of each file.
@@ -74,7 +74,7 @@ impl Policy {
 }
 
 impl Conformance<'_> {
-    /// Runs these files. What was in the database is gone afterwards.
+    /// Runs these files. The call empties the database.
     ///
     /// # Errors
     /// The suite could not be run.

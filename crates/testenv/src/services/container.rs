@@ -1,4 +1,4 @@
-//! What a container consists of, as its pod says.
+//! The content of a container, as its pod defines it.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use crate::programs::folder_from_script;
 
 const INSTALL_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/services");
 
-/// An image, mounts, environment and rights. What runs in it writes to a copy of its own, and to
-/// the mounts.
+/// An image, mounts, environment and rights. Programs in the container write to a copy of their
+/// own, and to the mounts.
 #[derive(Clone, Debug)]
 pub struct Container {
     mounts: Vec<Mount>,
@@ -30,7 +30,7 @@ struct Mount {
 pub(super) struct Rights {
     /// The number of the user.
     pub(super) user: i64,
-    /// That of its group, if it is not the one that the image has for the user.
+    /// The group, if it differs from the image's group for the user.
     pub(super) group: Option<i64>,
     /// Those of its further groups.
     pub(super) groups: Vec<i64>,

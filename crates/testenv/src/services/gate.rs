@@ -67,8 +67,8 @@ impl Gate {
         &self.url
     }
 
-    /// What came since the last hook was set: each request that changes something, as
-    /// `POST /v3/users`. Tokens are not kept, so they are no change.
+    /// Requests that change something since the last hook was set, for example `POST /v3/users`.
+    /// Tokens are not kept, so they are no change.
     pub fn writes(&self) -> Vec<String> {
         lock(&self.state).writes.clone()
     }

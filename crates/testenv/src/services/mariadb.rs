@@ -64,8 +64,8 @@ impl MariaDb {
             format!("--socket={}", self.socket()),
             "--bind-address=127.0.0.1".into(),
             format!("--port={PORT}"),
-            // Who wrote what is not lost on a crash of the machine: nobody needs that here, and it
-            // costs most of the time.
+            // The server does not protect commits against a crash of the machine. Tests do not need
+            // it, and it costs most of the time.
             "--innodb-flush-log-at-trx-commit=0".into(),
         ]
         .into();

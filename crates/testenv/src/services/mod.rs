@@ -2,10 +2,10 @@
 //! MariaDB and Apache from Debian.
 //!
 //! They run in a [`Site`]: namespaces of their own with nothing but loopback, so each has the port
-//! that it has in a cluster, and names of Services lead there. What a pod would run is run in a
-//! [`Container`], with the pod's mounts, environment and command: the files are those that Weft
-//! wrote. Needs root; nothing of this machine is touched, no service of it is started, and all of
-//! it ends with its owner.
+//! that it has in a cluster, and names of Services lead there. A [`Container`] runs the program of
+//! a pod with the pod's mounts, environment and command, on the files that Weft wrote. Needs root;
+//! nothing of this machine is touched, no service of it is started, and all of it ends with its
+//! owner.
 //!
 //! ```no_run
 //! use weft_testenv::services::{Container, MariaDb, Placement, Site};
@@ -42,7 +42,7 @@ pub use site::{Output, Site};
 
 use crate::lab::in_namespaces;
 
-/// What keeps the services from running here; nothing, if they can.
+/// Returns the reasons why the services cannot run here. The list is empty if they can.
 pub fn missing() -> Vec<String> {
     if !rustix::process::geteuid().is_root() {
         return vec!["not run as root".into()];

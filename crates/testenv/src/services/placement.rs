@@ -105,7 +105,7 @@ impl Placement {
         self.server.check_running()
     }
 
-    /// What it logged to stdout and stderr, or Apache for it.
+    /// Returns its log on stdout and stderr, or Apache's log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.server.log()).unwrap_or_default()
     }

@@ -13,8 +13,8 @@ use k8s_openapi::api::core::v1::{Container as OfPod, PodSpec, Secret, SecretVolu
 use super::container::Rights;
 use super::{Container, Site};
 
-/// What the kubelet lets the group of `fsGroup` do with each file of a Secret, whatever its mode
-/// says (`SetVolumeOwnership` of a volume that is read-only).
+/// Rights that the kubelet gives the group of `fsGroup` on each file of a Secret, whatever its mode
+/// (`SetVolumeOwnership` of a read-only volume).
 const GROUP_READS: u32 = 0o440;
 
 impl Site {
@@ -143,7 +143,7 @@ fn project(
     Ok(())
 }
 
-/// What the security contexts of pod and container come to.
+/// Returns the rights that the security contexts of pod and container result in.
 fn rights(pod: &PodSpec, container: &OfPod) -> Rights {
     let of_pod = pod.security_context.clone().unwrap_or_default();
     let own = container.security_context.clone().unwrap_or_default();

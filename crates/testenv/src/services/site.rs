@@ -41,7 +41,7 @@ struct Namespaces {
     programs: AtomicU32,
 }
 
-/// What a command said, and how it ended.
+/// Output and end of a command.
 #[derive(Debug)]
 pub struct Output {
     /// Its exit code.

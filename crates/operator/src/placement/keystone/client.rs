@@ -11,7 +11,7 @@ use super::KeystoneError;
 
 /// The domain of the administrator, as that of the service's user in placement.conf.
 const DOMAIN: &str = "Default";
-/// What stands for a password in words of Keystone's, which quotes what it refuses.
+/// Replaces a password in messages from Keystone, which quotes refused requests.
 const HIDDEN: &str = "<hidden>";
 
 /// The way to a Keystone.
@@ -26,7 +26,7 @@ pub struct Keystone {
     session: Mutex<Option<Session>>,
 }
 
-/// What a login gives.
+/// The result of a login.
 #[derive(Clone)]
 pub(super) struct Session {
     token: String,
@@ -276,7 +276,7 @@ impl Keystone {
             .get("x-subject-token")
             .and_then(|token| token.to_str().ok())
             .map(str::to_owned);
-        // What is no JSON has no field that is looked for.
+        // Text that is not JSON has none of the expected fields.
         let content = serde_json::from_slice(answer.body()).unwrap_or_default();
         Ok((answer.status(), content, token))
     }

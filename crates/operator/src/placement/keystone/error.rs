@@ -77,7 +77,7 @@ pub enum KeystoneError {
         /// its name
         user: String,
     },
-    /// What Keystone holds stands in the way.
+    /// Existing entries in Keystone prevent the registration.
     #[error(transparent)]
     Found(#[from] FoundError),
 }

@@ -1,8 +1,8 @@
 //! Direct registration: Placement's user, service and endpoints in Keystone, by requests to
 //! Keystone.
 //!
-//! What is wanted and what differs is decided by `weft_placement::registration`; here is the way to
-//! Keystone ([`Keystone`]) and the steps on it ([`registration`]).
+//! `weft_placement::registration` decides about wanted entries and differences. This module holds
+//! the client of Keystone ([`Keystone`]) and the steps ([`registration`]).
 
 mod client;
 mod error;

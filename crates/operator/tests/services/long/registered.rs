@@ -181,7 +181,7 @@ async fn what_is_wrong_is_said_without_a_password() {
         "{said}"
     );
 
-    // What Keystone does not take.
+    // Requests that Keystone refuses.
     let too_long = Wanted {
         user: "n".repeat(300),
         ..wanted.clone()

@@ -1,4 +1,4 @@
-//! What pods notice of a password that changes.
+//! The effect of a changed password on pods.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ use weft_testenv::wait::wait_until;
 
 use crate::cloud::{Cloud, DATABASE, PASSWORD, wanted};
 
-/// What Weft makes of these credentials.
+/// Returns the files that Weft makes of these credentials.
 fn made(cloud: &Cloud, credentials: Credentials) -> (Config, Inputs) {
     let spec = json!({
         "secret": "osp-secret",
