@@ -202,7 +202,7 @@ pub(crate) fn certificates(
         .collect()
 }
 
-/// What the cluster lacks for the components.
+/// Units that must wait, because the cluster lacks a requirement of their components.
 pub(crate) fn waits(effective: &Effective, settings: &Settings, facts: &Facts) -> Vec<Wait> {
     let lacks = effective
         .kubevirt_ipam_controller
@@ -220,7 +220,7 @@ pub(crate) fn waits(effective: &Effective, settings: &Settings, facts: &Facts) -
         .collect()
 }
 
-/// What somebody else has deployed already, and what is spelt in an outdated way.
+/// Notices about components that another operator has deployed, and about outdated spellings.
 pub(crate) fn notices(effective: &Effective, facts: &Facts) -> Vec<Notice> {
     let notice = |about: &str, message: &str| Notice {
         about: about.to_owned(),

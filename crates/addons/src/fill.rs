@@ -70,11 +70,11 @@ pub struct Effective {
     pub workloads: Placement,
     /// The TLS profile as written.
     pub tls_profile: Option<TlsSecurityProfile>,
-    /// What it means.
+    /// Settings that follow from the profile.
     pub tls: Tls,
-    /// What to do about differences that others have made.
+    /// The treatment of differences that others have made.
     pub drift: DriftPolicy,
-    /// What the operator logs; `None`: what it was started with.
+    /// The operator's log level. `None` keeps the level from its start.
     pub log_level: Option<LogLevel>,
 }
 
@@ -240,8 +240,8 @@ fn workloads_by_default() -> Placement {
     }
 }
 
-/// What the previous configuration has to offer. The original wrote things into its record that it
-/// should have refused; such a value is not carried over, and a notice says so.
+/// Values of the previous configuration. The original wrote things into its record that it should
+/// have refused; such a value is not carried over, and a notice says so.
 struct Carried<'a> {
     previous: Option<&'a NetworkAddonsConfigSpec>,
     notices: Vec<Notice>,

@@ -343,7 +343,7 @@ proptest! {
         prop_assert_eq!(json_of(asked, Some(first.clone())), first);
     }
 
-    /// Whatever came in between: a specification that says everything leads to one result.
+    /// A complete specification leads to one result, whatever the configurations before it.
     #[test]
     fn the_way_to_a_full_specification_does_not_matter(edits in prop::collection::vec(any_spec(), 0..5), last in any_spec()) {
         let last = json_of(last, None);

@@ -161,8 +161,8 @@ fn linux(facts: &Facts) -> impl Iterator<Item = (&String, &Node)> {
         .filter(|(_, node)| node.operating_system != "windows")
 }
 
-/// What most have; the first by order of those that are equally frequent: a choice that does not
-/// depend on the order of nodes.
+/// Returns the most frequent value. Of equally frequent values it returns the first by order, so
+/// that the choice does not depend on the order of nodes.
 fn most<T: Ord + Copy>(all: impl Iterator<Item = T>) -> Option<T> {
     let mut counts = BTreeMap::<T, usize>::new();
     all.for_each(|one| *counts.entry(one).or_default() += 1);
@@ -174,8 +174,8 @@ fn most<T: Ord + Copy>(all: impl Iterator<Item = T>) -> Option<T> {
 }
 
 impl RequestedPaths {
-    /// What is asked for, else what the distribution of most nodes has; `before` if nothing is
-    /// known of them.
+    /// Returns the requested folders, else those of the distribution that most nodes have. `before`
+    /// counts if no node is known.
     pub(crate) fn fill(&self, facts: &Facts, before: Option<Preset>) -> HostPaths {
         let on_openshift = facts.is_openshift().then_some(Preset::OpenShift);
         let by_nodes = || {

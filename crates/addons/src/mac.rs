@@ -10,7 +10,7 @@ pub struct MacAddress {
     text: String,
 }
 
-/// What is wrong with an address or a range.
+/// The rule that an address or a range breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MacError {
     /// The text is no MAC address.

@@ -133,7 +133,7 @@ pub(crate) fn objects(settings: &Settings) -> Vec<(ObjectKey, String)> {
             .into_iter()
             .filter(|unit| asked.contains(&&*unit.name))
         {
-            // What users fill in is theirs.
+            // Data that users fill in belongs to them.
             let made = unit.objects.iter().filter(|object| {
                 object.mode() != Mode::CreateOnly && !is_kept_for_ever(object.key().kind)
             });

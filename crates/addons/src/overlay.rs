@@ -1,4 +1,4 @@
-//! What a configuration changes in the manifests under `components/`.
+//! Changes of a configuration to the manifests under `components/`.
 
 use k8s_openapi::api::core::v1::{LocalObjectReference, PodSpec};
 use weft_api::addons::Placement;
@@ -10,7 +10,7 @@ use weft_plan::{Facts, Manifest, ManifestError, kinds};
 
 use crate::{Image, Settings, fill::Effective, settings::DEFAULT_NAMESPACE};
 
-/// What the overlays of components are made from.
+/// The input of the overlays of components.
 pub(crate) struct Overlay<'a> {
     pub effective: &'a Effective,
     pub settings: &'a Settings,

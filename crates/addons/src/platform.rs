@@ -1,5 +1,5 @@
-//! What a cluster itself forbids or does already: OpenShift's Cluster Network Operator deploys
-//! Multus.
+//! Components that a cluster itself forbids or already has: OpenShift's Cluster Network Operator
+//! deploys Multus.
 
 use weft_plan::{Facts, Notice, Problem};
 
@@ -7,7 +7,7 @@ use crate::validate::Valid;
 
 const NETWORK: &str = "networks.operator.openshift.io/cluster";
 
-/// What cannot be deployed on this cluster.
+/// Components that this cluster cannot run.
 pub(crate) fn problems(valid: &Valid, facts: &Facts) -> Vec<Problem> {
     let Some(network) = facts.openshift_network else {
         return Vec::new();
@@ -32,7 +32,7 @@ pub(crate) fn problems(valid: &Valid, facts: &Facts) -> Vec<Problem> {
             "cannot be deployed where OpenShift's Cluster Network Operator runs Multus ({NETWORK} is there): leave it out here"
         )
     };
-    // That Multus has its socket elsewhere (CNAO #1602).
+    // Multus has its socket elsewhere there (CNAO #1602).
     if valid.multus_dynamic_networks.is_some() {
         push("multusDynamicNetworks", not_here());
     }
@@ -47,7 +47,7 @@ pub(crate) fn has_multus(facts: &Facts) -> bool {
     facts.openshift_network.is_some()
 }
 
-/// That there is nothing to deploy for Multus, where it is asked for.
+/// A notice that Weft deploys nothing for a requested Multus.
 pub(crate) fn notice(multus: bool, facts: &Facts) -> Option<Notice> {
     let message = format!(
         "is deployed by OpenShift's Cluster Network Operator ({NETWORK}): Weft deploys nothing for it"

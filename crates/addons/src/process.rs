@@ -1,12 +1,13 @@
-//! What a resource asks of the operator's own process: what it logs, and how its metrics are
-//! served.
+//! Settings that a resource requests for the operator's own process: its log level, and the TLS
+//! settings of its metrics.
 
 use serde_json::Value;
 use weft_plan::{ProcessSettings, ServerTls};
 
 use crate::validate;
 
-/// What this resource asks for. While it is refused, what the last good configuration asked for.
+/// Settings that this resource requests. While it is refused, what the last good configuration
+/// asked for.
 pub(crate) fn settings(resource: Option<&Value>) -> ProcessSettings {
     let Some(resource) = resource else {
         return ProcessSettings::default();

@@ -66,7 +66,7 @@ fn the_record_is_the_complete_configuration_and_leads_back_to_it() {
     );
 }
 
-/// What is filled in and the original does not know; its decoder passes over it.
+/// Fields that Weft fills in and the original does not know. Its decoder ignores them.
 const ADDITIONS: [&str; 2] = ["driftPolicy", "hostPaths"];
 
 /// As the original writes it: every default filled in, empty affinities kept, fields in any order.

@@ -8,7 +8,7 @@ use weft_api::{
 use weft_operands::pod::containers;
 use weft_plan::{Problem, quantity};
 
-/// What is asked for, less specific entries first.
+/// The requested resources, less specific entries first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources(Vec<ContainerResources>);
 

@@ -1,5 +1,5 @@
-//! What the operator is told by its environment: names of namespaces, its version, the images of
-//! the components.
+//! Settings from the operator's environment: names of namespaces, its version, the images of the
+//! components.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,14 +20,14 @@ pub struct Settings {
     pub version: String,
     /// The images that differ from [`Image::default_reference`], or all of them.
     pub images: BTreeMap<Image, String>,
-    /// Who watches over the add-ons.
+    /// The monitoring of the add-ons.
     pub monitoring: Monitoring,
     /// The components that the operator has rights for, by their names in [`COMPONENTS`]; `None`:
     /// all.
     pub components: Option<BTreeSet<String>>,
 }
 
-/// Who reads metrics, and where alerts are explained.
+/// The reader of metrics, and the place of runbooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Monitoring {
     /// The namespace of Prometheus.
@@ -75,7 +75,7 @@ pub const COMPONENTS: [&str; 9] = [
     "nmstate",
 ];
 
-/// What is wrong with the environment.
+/// The mistake in the environment.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SettingsError {
     /// A variable that names a namespace holds something else.
@@ -150,7 +150,7 @@ macro_rules! images {
                 match self { $(Image::$name => $env,)* }
             }
 
-            /// What is used when the variable is not set or empty.
+            /// The image that counts if the variable is not set or empty.
             pub fn default_reference(self) -> &'static str {
                 match self { $(Image::$name => $default,)* }
             }
@@ -172,7 +172,7 @@ images! {
 }
 
 impl Image {
-    /// What a configuration says of it.
+    /// The configuration's part about this image.
     pub(crate) fn of(self, images: &Images) -> &Option<String> {
         // No `..`: an image that is new there has to be told of here.
         let Images {

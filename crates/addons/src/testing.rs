@@ -1,4 +1,4 @@
-//! What the tests of several modules use.
+//! Helpers for the tests of several modules.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ pub(crate) fn decide_on_openshift(resource: &Value) -> Decision {
     )
 }
 
-/// What the resource leads to on each sort of cluster.
+/// Returns the decision about the resource on each sort of cluster.
 pub(crate) fn decide_everywhere(resource: &Value) -> Vec<Decision> {
     Facts::of_every_sort_of_cluster()
         .iter()

@@ -1,11 +1,11 @@
-//! What a TLS profile means for a server written in Go.
+//! The meaning of a TLS profile for a server written in Go.
 //!
 //! The profiles are those of Mozilla (version 5.7) in the shape that OpenShift gave them.
 
 use weft_api::addons::TlsSecurityProfile;
 use weft_plan::Problem;
 
-/// What the servers of components are told.
+/// TLS settings of the components' servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     /// The lowest version, by OpenShift's name, for example `VersionTLS13`.
@@ -131,8 +131,8 @@ impl Tls {
         }
     }
 
-    /// What a profile means; none is Modern. As in the original, `custom` counts whenever it is
-    /// there, whatever `type` says.
+    /// The settings of a profile. No profile is Modern. As in the original, `custom` counts
+    /// whenever it is there, whatever `type` says.
     ///
     /// # Errors
     /// Everything that is wrong with it; fields are below `spec.tlsSecurityProfile`.

@@ -29,7 +29,7 @@ use crate::{
     tls::Tls,
 };
 
-/// What the user asks for, with nothing invalid in it. What was left open is still open.
+/// The user's configuration without anything invalid. Open fields are still open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Valid {
     /// Multus is wanted.
@@ -70,11 +70,11 @@ pub struct Valid {
     pub workloads: Option<Placement>,
     /// The TLS profile as written.
     pub tls_profile: Option<TlsSecurityProfile>,
-    /// What it means.
+    /// Settings that follow from the profile.
     pub tls: Tls,
-    /// What to do about differences that others have made.
+    /// The treatment of differences that others have made.
     pub drift: Option<DriftPolicy>,
-    /// What the operator logs.
+    /// The operator's log level.
     pub log_level: Option<LogLevel>,
 }
 
@@ -115,12 +115,12 @@ pub struct SecondaryDns {
 pub struct IpamController {
     /// The namespace of the default network's NetworkAttachmentDefinition.
     pub nad_namespace: Option<String>,
-    /// Who makes the webhook's certificate, if that was said.
+    /// The provider of the webhook's certificate, if the user chose one.
     pub certificate_provider: Option<CertificateProvider>,
 }
 
 weft_plan::choice! {
-    /// Who makes the serving certificate of a webhook.
+    /// The provider of a webhook's serving certificate.
     pub enum CertificateProvider("a provider of certificates") {
         /// Weft itself.
         Weft,

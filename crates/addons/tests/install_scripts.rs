@@ -70,7 +70,7 @@ fn command(shell: &str, script: &str) -> Command {
     command
 }
 
-/// What a script says in the end, where it fails.
+/// Returns the last words of a script that fails.
 fn complaint(shell: &str, script: &str) -> String {
     let output = command(shell, script).output().unwrap();
     assert!(!output.status.success(), "it does not fail");
@@ -221,7 +221,7 @@ mod linux_bridge {
     fn a_folder_where_no_runtime_looks_is_told() {
         let host = Host::new();
         fs::remove_file(host.path("loopback")).unwrap();
-        // What another add-on has put there says nothing.
+        // Files of another add-on in the folder prove nothing.
         executable(host.path("multus-shim"), "");
         assert_one_short_line(&complaint("/bin/bash", &host.script()), WRONG_FOLDER);
         assert_only(host.to.path(), &["multus-shim"]);
@@ -296,7 +296,7 @@ fn the_ovs_plugins_are_replaced_and_never_written_into() {
 #[test]
 fn a_node_without_open_vswitch_is_told() {
     let (from, to, run) = (TempDir::new().unwrap(), plugins(), TempDir::new().unwrap());
-    // What is left of an Open vSwitch that was there once is no socket.
+    // A leftover file of an earlier Open vSwitch is no socket.
     fs::write(run.path().join("ovsdb-server.pid"), "1").unwrap();
     assert_one_short_line(
         &complaint("/bin/sh", &ovs(&from, &to, &run)),
@@ -366,8 +366,8 @@ fn macvtap_tells_of_a_folder_where_no_runtime_looks() {
     assert_only(to.path(), &["macvtap"]);
 }
 
-/// The check stands in three scripts, since each manifest is valid as it stands. What counts as an
-/// add-on's plugin is the same in all.
+/// The check stands in three scripts, since each manifest is valid as it stands. All scripts
+/// recognise an add-on's plugin by the same rule.
 #[test]
 fn all_scripts_tell_a_wrong_folder_by_the_same_signs() {
     let check = |manifest: &str| {

@@ -1,10 +1,9 @@
 //! Random histories of a NetworkAddonsConfig: valid and invalid edits, add-ons that come and go,
-//! deletion and creation. Whatever the way, the end is the same as if it had been asked for at
-//! once.
+//! deletion and creation. All ways end in the same state as a single step.
 //!
 //! The cluster is played by a map of objects and the notes that the operator keeps, and what a pass
-//! does with a decision is told here again in a few lines. (That the real one does so on a real API
-//! server is what the system tests show.)
+//! does with a decision is told here again in a few lines. (System tests show that Weft does the
+//! same on a real API server.)
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -60,7 +59,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// What a pass does. Returns whether the specification was accepted.
+    /// Plays a reconcile. Returns whether the specification was accepted.
     fn pass(&mut self, spec: &Value, random: &mut RandomBytes) -> bool {
         let (decision, accepted) =
             match decide(spec, &self.inventory, self.record.as_deref(), random) {
@@ -113,7 +112,7 @@ impl Cluster {
         (self.inventory, self.record) = (Inventory::default(), None);
     }
 
-    /// What goes with the resource.
+    /// Objects that go with the resource.
     fn mortal(&self) -> BTreeMap<&ObjectKey, &Value> {
         self.objects
             .iter()

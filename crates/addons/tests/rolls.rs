@@ -27,7 +27,7 @@ fn decide(spec: &Value, decided: Option<&Value>) -> Decision {
         .unwrap()
 }
 
-/// What the pods of each workload are made from.
+/// Pod templates of each workload.
 fn templates(decision: &Decision) -> BTreeMap<String, Value> {
     let objects = decision.units.iter().flat_map(|unit| &unit.objects);
     objects

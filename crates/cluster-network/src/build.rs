@@ -58,7 +58,7 @@ pub(crate) fn units(
     Ok((units, waits))
 }
 
-/// What the user should know.
+/// Hints for the user.
 pub(crate) fn notices(provider: &dyn Provider, config: &Effective, facts: &Facts) -> Vec<Notice> {
     provider
         .preflight(config, facts)

@@ -1,4 +1,4 @@
-//! Whether a change may be carried out while pods use the network.
+//! Decides if the operator may carry out a change while pods use the network.
 //!
 //! Both configurations are complete and canonical, so an alias, or a default that is written out,
 //! is no change. Additional networks and the service proxy may always change.

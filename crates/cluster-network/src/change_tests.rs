@@ -376,7 +376,7 @@ fn without_the_record_everything_may_change() {
     );
 }
 
-// What a network may do that can, by the rules of later releases.
+// Capabilities of a test network that supports everything, by the rules of later releases.
 
 #[test]
 fn a_block_may_grow_and_not_shrink() {
@@ -591,8 +591,8 @@ static ALL: [&dyn Provider; 4] = [
 ];
 
 proptest! {
-    /// What is applied is no change of itself, its canonical form is its own canonical form, and
-    /// nothing is left to be filled in.
+    /// An applied configuration is no change of itself. Its canonical form is its own canonical
+    /// form, and nothing is left open.
     #[test]
     fn to_apply_the_same_again_is_safe_and_changes_nothing(spec in any_spec(), mtu in 1400_u32..9000) {
         let domain = ClusterNetwork::with_providers(settings(), &ALL);
@@ -613,7 +613,7 @@ proptest! {
         }
     }
 
-    /// What is safe takes no address from a pod, unless a whole address family is given up.
+    /// A safe change takes no address from a pod, unless the user gives up a whole address family.
     #[test]
     fn a_safe_change_keeps_every_address_of_a_family_that_stays(from in any_spec(), to in any_spec()) {
         let domain = ClusterNetwork::with_providers(settings(), &ALL);

@@ -24,7 +24,7 @@ impl PodNetwork {
     }
 }
 
-/// What the user asks for: nothing in it is invalid, names are canonical, and what was left out is
+/// The user's configuration: nothing in it is invalid, names are canonical, and open fields are
 /// still open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Valid {

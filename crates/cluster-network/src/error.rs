@@ -21,13 +21,13 @@ pub enum BuildError {
     Image {
         /// The environment variable.
         variable: &'static str,
-        /// What runs the image.
+        /// The program in the image.
         what: &'static str,
     },
 }
 
 impl BuildError {
-    /// What has been checked already is refused after all.
+    /// A later step refuses a configuration that validation has accepted.
     pub(crate) fn refused(problems: Vec<Problem>) -> Self {
         Self::File(
             problems

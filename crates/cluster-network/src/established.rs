@@ -1,4 +1,4 @@
-//! Whether pods use the default network already: it has once been on all nodes. Noted in the
+//! Finds out if pods already use the default network: it has once been on all nodes. Noted in the
 //! status, for good.
 
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! What was left open: from the previous configuration where a value must not change by itself,
-//! else by default.
+//! Fills in open fields: from the previous configuration if a value must not change by itself, else
+//! by default.
 //!
 //! A value that the user gives always counts. Carried over are the settings of the network of the
 //! same type, the MTU above all, as far as its provider says so, and that there is no kube-proxy;

@@ -129,7 +129,7 @@ fn the_mtu_goes_down_with_what_nodes_tell_until_the_network_is_on_all_of_them() 
     let refusal = try_decide(other, Some(&first), &nodes(&[1500])).unwrap_err();
     assert_eq!(refusal.changes.len(), 1, "{refusal:#?}");
 
-    // What was stored before the first write counts as well.
+    // A configuration that the operator stored before its first write counts as well.
     let resource = crate::testing::resource(sdn(json!({})));
     let (facts, decided) = (nodes(&[1500]), serde_json::from_str(&first).unwrap());
     let input = weft_plan::Input {

@@ -28,7 +28,7 @@ pub(crate) fn of_nodes(facts: &Facts) -> u32 {
     told.chain(facts.host_mtu).min().unwrap_or(ETHERNET)
 }
 
-/// That no node has told, nor anybody else.
+/// A notice that neither a node nor anything else has reported the MTU.
 pub(crate) fn assumed(facts: &Facts) -> Option<Notice> {
     let told = facts.host_mtu.is_some()
         || facts

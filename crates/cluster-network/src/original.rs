@@ -8,7 +8,7 @@ use weft_plan::{Kind, kinds};
 const OPERATOR: &str = "cluster-network-operator";
 /// Its name and namespace from 2019 on.
 const LATER_OPERATOR: (&str, &str) = ("openshift-network-operator", "network-operator");
-/// What it is installed as: a DaemonSet at first, a Deployment later.
+/// Workloads of the original: a DaemonSet at first, a Deployment later.
 pub(crate) const OPERATORS: &[(Kind, &str)] = &[
     (kinds::DAEMON_SET, OPERATOR),
     (kinds::DEPLOYMENT, OPERATOR),

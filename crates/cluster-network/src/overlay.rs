@@ -1,5 +1,5 @@
-//! What is the same for the manifests of all operands: their images, how their pods find the API
-//! server, and that a change of what they read once rolls them.
+//! Edits of the manifests of all operands: their images, the API server's address for their pods,
+//! and a rollout of pods when a file changes that they read once.
 
 use k8s_openapi::api::core::v1::Container;
 use serde_json::{Map, Value};

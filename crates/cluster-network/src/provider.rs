@@ -1,4 +1,4 @@
-//! What a default network has to say: one file and one folder of manifests each.
+//! The interface of a default network: one file and one folder of manifests each.
 
 use ipnet::IpNet;
 use weft_api::cluster_network::DefaultNetwork;
@@ -23,7 +23,7 @@ pub trait Provider: Send + Sync + 'static {
         &[]
     }
 
-    /// What it can do.
+    /// Capabilities of the network.
     fn capabilities(&self) -> Capabilities;
 
     /// Reports whether pods and services get their addresses through it, so that it has to be told
@@ -91,14 +91,13 @@ pub trait Provider: Send + Sync + 'static {
         None
     }
 
-    /// What on the cluster or on its nodes keeps the network from working, as far as it can be
-    /// known.
+    /// Known obstacles on the cluster or its nodes that prevent the network from working.
     fn preflight(&self, _config: &Effective, _facts: &Facts) -> Vec<Notice> {
         Vec::new()
     }
 }
 
-/// What a default network can do.
+/// Capabilities of a default network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -120,11 +119,11 @@ pub struct Capabilities {
     pub adds_family: bool,
 }
 
-/// What objects are made from besides the configuration.
+/// The input of objects besides the configuration.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// Images, namespaces, the API server's address.
     pub settings: &'a Settings,
-    /// What is known of the cluster.
+    /// Known facts about the cluster.
     pub facts: &'a Facts,
 }

@@ -135,8 +135,8 @@ pub fn read(text: &str, providers: &[&dyn Provider]) -> Result<Effective, Proble
         proxy: validate::without_empty(spec.kube_proxy_config.unwrap_or_default()),
     };
     match provider {
-        // What a later version has added is filled in, as it would be today on a cluster of which
-        // nothing is known: before the MTU was recorded, networks took that of Ethernet.
+        // The reader fills in fields of later versions, with today's values for a cluster without
+        // facts: before the record held the MTU, networks took that of Ethernet.
         Some(provider) => {
             fill::fill(valid, provider, None, &Facts::default()).map(|(effective, _)| effective)
         }

@@ -5,8 +5,8 @@ use weft_plan::Facts;
 use super::*;
 use crate::{providers, testing};
 
-/// What clusters have in their ConfigMap `applied-default`, by whoever wrote it; none of it is a
-/// change of what stands beside it.
+/// Contents of the ConfigMap `applied-default` on clusters, by all its writers. None of them is a
+/// change of the configuration next to it.
 fn frozen() -> Vec<(&'static str, &'static str, Value)> {
     let sample = json!({
         "serviceNetwork": "172.30.0.0/16",

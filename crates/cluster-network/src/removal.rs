@@ -1,5 +1,5 @@
-//! What a deletion of the resource takes away, and what it does not: pods must not lose their
-//! network because somebody deletes a configuration.
+//! Decides which objects a deletion of the resource removes: pods must not lose their network
+//! because a user deletes a configuration.
 
 use serde_json::Value;
 use weft_plan::Live;

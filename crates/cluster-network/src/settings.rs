@@ -1,4 +1,4 @@
-//! What the operator's environment says.
+//! Settings from the operator's environment.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct Settings {
     /// Where pods reach the API server before there is a network; `None` leaves it to the Service
     /// `kubernetes`.
     pub api_server: Option<ApiServer>,
-    /// Who reads metrics: namespace and name of a ServiceAccount.
+    /// The reader of metrics: namespace and name of a ServiceAccount.
     pub prometheus: (String, String),
 }
 
@@ -51,7 +51,7 @@ macro_rules! images {
                 match self { $(Image::$name => $env,)* }
             }
 
-            /// What runs it.
+            /// The program in the image.
             pub fn what(self) -> &'static str {
                 match self { $(Image::$name => $what,)* }
             }

@@ -1,4 +1,4 @@
-//! What the tests of this crate have in common.
+//! Common helpers of this crate's tests.
 #![allow(clippy::panic)]
 
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ pub(crate) fn resource(spec: Value) -> Value {
     })
 }
 
-/// What a specification leads to.
+/// Decides about a specification.
 pub(crate) fn try_decide(
     spec: Value,
     record: Option<&str>,
@@ -54,7 +54,7 @@ pub(crate) fn try_decide(
     ClusterNetwork::new(settings()).decide(input)
 }
 
-/// What a specification leads to once its network has been on all nodes.
+/// Decides about a specification after its network has been on all nodes.
 pub(crate) fn decide_established(
     spec: Value,
     record: &str,
@@ -72,7 +72,7 @@ pub(crate) fn decide_established(
     ClusterNetwork::new(settings()).decide(input)
 }
 
-/// What a specification leads to, the first time and on a cluster of which nothing is known.
+/// Decides about a specification, the first time and on a cluster without facts.
 pub(crate) fn decide(spec: Value) -> Decision {
     try_decide(spec, None, &Facts::default()).unwrap_or_else(|refusal| panic!("{refusal:#?}"))
 }

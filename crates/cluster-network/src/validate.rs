@@ -166,7 +166,7 @@ fn pod_networks(
     networks.iter().enumerate().filter_map(read).unzip()
 }
 
-/// That each block says how much of it a node gets.
+/// Checks that each block states the size of a node's share.
 fn shares_are_said(
     provider: &str,
     path: &str,

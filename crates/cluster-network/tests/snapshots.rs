@@ -59,7 +59,7 @@ fn openshift_sdn_minimal() {
 
 #[test]
 fn openshift_sdn_with_everything() {
-    // What differs from the minimal one.
+    // The differences from the minimal configuration.
     let minimal = rendered(&example(MINIMAL));
     let all = rendered(&example(SDN));
     let own: Vec<_> = all

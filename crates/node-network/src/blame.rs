@@ -1,4 +1,5 @@
-//! Whose property it is that could not be applied: nmstate's words, traced back to the policies.
+//! Finds the owners of a property that nmstate could not apply, by tracing its message back to the
+//! policies.
 
 use crate::{
     claims::Owner,
@@ -8,17 +9,17 @@ use crate::{
 use regex::Regex;
 use std::collections::BTreeSet;
 
-/// What a message of nmstate is about.
+/// The subject of a message from nmstate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Blame {
     /// The property, as far as the message names it.
     pub path: Option<Path>,
-    /// What should have been, and what was found, in the words of the message.
+    /// The wanted value and the live one, in the words of the message.
     pub wanted: Option<String>,
-    /// What was found.
+    /// The live value.
     pub found: Option<String>,
-    /// Who wants that; empty if the message cannot be traced back to anybody, and then all who
-    /// changed something are meant.
+    /// The owners of the wanted value. Empty if the message cannot be traced back. Then all owners
+    /// with a change are meant.
     pub owners: BTreeSet<Owner>,
 }
 

@@ -23,7 +23,7 @@ pub enum CaptureError {
     Expression {
         /// The capture.
         name: String,
-        /// What is wrong with it.
+        /// The mistake in it.
         error: ExpressionError,
     },
     /// Captures that need each other.
@@ -34,7 +34,7 @@ pub enum CaptureError {
     Reference {
         /// Where it stands.
         path: String,
-        /// What is wrong with it.
+        /// The mistake in it.
         error: ExpressionError,
     },
 }
@@ -186,8 +186,8 @@ fn references(
     }
 }
 
-/// What captures found before: the same rules give the same again, unless the node has changed in
-/// what they look for.
+/// Earlier results of captures. The same rules return the same, unless the relevant parts of the
+/// node have changed.
 pub fn evaluate(
     expression: &Expression,
     current: &Value,

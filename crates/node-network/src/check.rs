@@ -1,5 +1,5 @@
-//! What is wrong with a desired state or with captures, as far as that can be said without a node:
-//! at the place in the document.
+//! Mistakes in a desired state or in captures that do not depend on a node, with their places in
+//! the document.
 
 use crate::{
     capture::{self, CaptureError},
@@ -17,8 +17,8 @@ use weft_plan::Problem;
 /// Stands in for the names that a match gives.
 const MATCHED: &str = "matched";
 
-/// What is wrong with `capture` and `desiredState` of a policy. `field` is where its specification
-/// stands: `spec`.
+/// Returns the mistakes in `capture` and `desiredState` of a policy. `field` is where its
+/// specification stands: `spec`.
 pub fn policy(field: &str, spec: &Spec) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (name, rule) in spec.capture.iter().flatten() {
@@ -68,8 +68,8 @@ fn captured(field: &str, error: CaptureError) -> Problem {
     }
 }
 
-/// What is wrong with a desired state; `matched` where `spec.match.interfaces` names the interfaces
-/// that have no name.
+/// Returns the mistakes in a desired state. `matched` is true if `spec.match.interfaces` names the
+/// interfaces that have no name.
 pub fn desired_state(field: &str, desired: &Value, matched: bool) -> Vec<Problem> {
     if !desired.is_object() && !desired.is_null() {
         return vec![Problem {
@@ -99,7 +99,7 @@ pub fn desired_state(field: &str, desired: &Value, matched: bool) -> Vec<Problem
             }];
         }
     };
-    // What stands in place of a reference may be all that is missing.
+    // The replacement of a reference may be the only missing part.
     let complete = !state.to_string().contains("{{");
     let state = without_references(state, matched);
     let found = schema::mistakes(&state)

@@ -1,4 +1,4 @@
-//! What each policy says of each property of a node: a set of claims. Sets can be united in any
+//! The claims of policies: the wanted value of each property of a node. Sets can be united in any
 //! order and any grouping, so the order in which policies are read never matters.
 
 use crate::{
@@ -12,7 +12,7 @@ use std::{
     fmt,
 };
 
-/// Who wants a property.
+/// The owner of a wanted property.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
     /// A policy, by name.
@@ -40,10 +40,10 @@ pub enum Rank {
     Node,
 }
 
-/// What one owner wants of a node, in nmstate's terms.
+/// The wishes of one owner for a node, in nmstate's terms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
-    /// Who wants it.
+    /// The owner of these wishes.
     pub owner: Owner,
     /// How strongly.
     pub rank: Rank,
@@ -54,12 +54,12 @@ pub struct Layer {
 /// All that is claimed of one place.
 pub(crate) type Place = BTreeMap<Rank, BTreeMap<Owner, Value>>;
 
-/// What all owners want, place by place.
+/// The wishes of all owners, place by place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claims(pub(crate) BTreeMap<Path, Place>);
 
 impl Claims {
-    /// What one owner wants.
+    /// Returns the claims of one owner.
     pub fn of(layer: &Layer) -> Self {
         let mut claims = Self::default();
         flatten(&Path::default(), &layer.state, &mut |path, value| {
@@ -74,7 +74,7 @@ impl Claims {
         claims
     }
 
-    /// What both want.
+    /// Returns the claims of both.
     #[must_use]
     pub fn join(mut self, other: Self) -> Self {
         for (path, place) in other.0 {

@@ -1,4 +1,4 @@
-//! What is counted of a node's network for metrics.
+//! Counts of a node's network for metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 

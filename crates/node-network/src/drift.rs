@@ -1,9 +1,9 @@
-//! What of a desired state is not so on the node.
+//! Finds the parts of a desired state that a node lacks.
 //!
 //! Only what is wanted is looked for, as nmstate does when it verifies a change: so right after a
-//! change that succeeded there is no difference. What a policy leaves out may be anything;
-//! addresses that others add (floating ones, say) are left alone unless
-//! `allow-extra-address: false` is wanted, and so are the ports of pods.
+//! change that succeeded there is no difference. An omitted value may be anything. Addresses of
+//! others, such as floating ones, stay unless the policy wants `allow-extra-address: false`. Ports
+//! of pods stay, too.
 
 use crate::{
     canonical::{canonical, same, same_order},
@@ -20,9 +20,9 @@ use std::fmt;
 pub struct Difference {
     /// The place.
     pub path: Path,
-    /// What should be there; null if nothing should.
+    /// The wanted value. Null if nothing should exist.
     pub wanted: Value,
-    /// What is there; null if nothing is.
+    /// The live value. Null if nothing exists.
     pub found: Value,
 }
 
@@ -245,7 +245,7 @@ fn agrees(path: &Path, wanted: &Value, is: &Value) -> bool {
         || (key.ends_with("-metric") && text(wanted) == "-1")
 }
 
-/// What a host leaves out of its report: off, empty, none.
+/// A value that a host leaves out of its report: off, empty, none.
 fn is_nothing(value: &Value) -> bool {
     match canonical(value) {
         Value::Null | Value::Bool(false) => true,
@@ -477,7 +477,7 @@ fn entry_differences(
     for entry in wanted {
         let path = Path::default().key(section).key("config").item(&key(entry));
         if route::is_absent(entry) {
-            // What is removed and wanted again is there.
+            // An object that is removed and wanted again exists.
             let again = |other: &Value| {
                 wanted
                     .iter()

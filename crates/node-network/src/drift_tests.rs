@@ -3,7 +3,7 @@
 use super::*;
 use serde_json::json;
 
-/// What a host says, in nmstate's words.
+/// The report of a host, in nmstate's words.
 fn current() -> Value {
     json!({
         "hostname": {"running": "node-a", "config": "node-a"},

@@ -18,7 +18,7 @@ const ROOTS: [&str; 8] = [
 /// An expression that cannot be read or carried out, with the place in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpressionError {
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
     /// The expression.
     pub line: String,
@@ -57,13 +57,13 @@ pub struct Reference {
 pub enum Operand {
     /// A text, number or boolean.
     Text(String),
-    /// Whatever stands there.
+    /// Any value.
     Reference(Reference),
     /// Nothing.
     Null,
 }
 
-/// What to do.
+/// An action of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Only what the path leads to.
@@ -82,9 +82,9 @@ pub enum Action {
 pub struct Expression {
     /// Its text.
     pub line: String,
-    /// What it looks at; `path.capture` is what it works on.
+    /// The place that the action reads. `path.capture` is its input.
     pub path: Reference,
-    /// What it does there.
+    /// The action at that place.
     pub action: Action,
 }
 

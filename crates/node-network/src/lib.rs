@@ -1,4 +1,5 @@
-//! What a node is to look like, by the policies that select it, and when it may change.
+//! Decides about the network of a node, by the policies that select it, and about the time of a
+//! change.
 //!
 //! Everything here is pure: what is on the host, what the policies say and what was applied before
 //! are handed in. States are JSON in the form of nmstate, since that is what the API holds; what

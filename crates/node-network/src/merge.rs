@@ -14,7 +14,7 @@ use std::{
     fmt,
 };
 
-/// What remains of an interface that must not be there, for nmstate to find it.
+/// Properties of an absent interface that stay, so that nmstate finds it.
 const KEPT_OF_ABSENT: [&str; 6] = [
     "name",
     "type",
@@ -29,7 +29,7 @@ const KEPT_OF_ABSENT: [&str; 6] = [
 pub struct Conflict {
     /// The place.
     pub path: Path,
-    /// What is wanted of it, and by whom; at least two, of different owners.
+    /// The wanted values and their owners: at least two, of different owners.
     pub wanted: Vec<(Owner, Value)>,
 }
 
@@ -59,10 +59,10 @@ impl fmt::Display for Conflict {
 pub struct Merged {
     /// The desired state, in today's spelling of nmstate.
     pub state: Value,
-    /// Whose each property is: those whose value it has. Properties that stand in no list with keys
-    /// are whole lists.
+    /// The owners of each property: those whose value counts. Properties that stand in no list with
+    /// keys are whole lists.
     pub owners: BTreeMap<Path, BTreeSet<Owner>>,
-    /// What could not be decided. Where there is a conflict the state holds the value of the first
+    /// Undecided contradictions. Where there is a conflict the state holds the value of the first
     /// of its owners.
     pub conflicts: Vec<Conflict>,
 }
@@ -233,23 +233,24 @@ fn absent_interfaces(leaves: &mut Leaves<'_>) {
     });
 }
 
-/// What one owner wants now, and what of it was applied last.
+/// The wishes of one owner, and the part of them that was applied last.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// What is granted.
+    /// The granted wishes.
     pub wanted: Layer,
-    /// What was applied for this owner before; `None` if nothing was.
+    /// The state that was applied for this owner before. `None` if there was none.
     pub applied: Option<Value>,
 }
 
 /// A state without conflicts, and who was left out for it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settled {
-    /// What to apply; without conflicts.
+    /// The state to apply, without conflicts.
     pub merged: Merged,
     /// Those in conflict over what they want now.
     pub conflicts: Vec<Conflict>,
-    /// Whose wish does not count now, but what was applied for them before, if anything was.
+    /// Owners whose wishes do not count now. The state that was applied for them before still
+    /// counts.
     pub held: BTreeSet<Owner>,
 }
 

@@ -295,8 +295,8 @@ fn those_in_conflict_keep_what_was_applied_for_them() {
         [9000, 1400],
         "the older one stays, the new one waits, a third is not held up"
     );
-    // What was applied of both may contradict each other too, after a change of priority: then
-    // neither counts.
+    // The applied states of both may contradict each other after a change of priority: then neither
+    // counts.
     let settled = settle(&[
         candidate(layer("a", 0, jumbo.clone()), Some(jumbo)),
         candidate(layer("b", 0, small.clone()), Some(small)),

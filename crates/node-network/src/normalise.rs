@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// object holds a specification too.
 pub const BUDGET: usize = 1_000_000;
 
-/// What to report.
+/// The choice of reported parts.
 #[derive(Clone, Debug)]
 pub struct Filter {
     /// Names of interfaces to report; all if empty.
@@ -75,7 +75,7 @@ impl Filter {
 pub struct Normalised {
     /// The state.
     pub state: Value,
-    /// What had no place, in words for people; empty if the report is complete.
+    /// The parts that had no place, in words for people. Empty if the report is complete.
     pub left_out: Vec<String>,
 }
 
@@ -161,7 +161,7 @@ fn routes(state: &mut Value, list: &str, dropped: &BTreeSet<String>) {
 /// Takes out of an interface what changes by itself, and adds its number.
 fn steady(interface: &mut Value, indexes: &BTreeMap<String, u32>) {
     let index = indexes.get(&text(&interface["name"])).copied();
-    // What exists in Open vSwitch alone has no number.
+    // An interface that exists in Open vSwitch only has no number.
     let has_one = !matches!(interface["type"].as_str(), Some("ovs-bridge" | "ipsec"));
     let Some(map) = interface.as_object_mut() else {
         return;

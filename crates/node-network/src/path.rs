@@ -64,8 +64,9 @@ impl fmt::Display for Path {
     }
 }
 
-/// What identifies an interface: its name, and for those that exist in Open vSwitch or IPsec alone
-/// the type too, since a bridge of Open vSwitch and its internal port usually share a name.
+/// Returns the key of an interface: its name. For interfaces that exist in Open vSwitch or IPsec
+/// only, the type belongs to the key, because a bridge of Open vSwitch and its internal port
+/// usually share a name.
 pub fn interface_key(interface: &Value) -> String {
     let name = text(&interface["name"]);
     match interface["type"].as_str() {

@@ -1,4 +1,4 @@
-//! What policies would change on a node, for people who want to see it before.
+//! The preview of policies on a node, for people.
 
 use crate::{
     claims::{Layer, Owner, Rank},
@@ -19,7 +19,7 @@ use std::{
 };
 use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
 
-/// What is known of a node.
+/// Known facts about a node.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
     /// Its name.
@@ -28,25 +28,25 @@ pub struct Node {
     pub labels: Option<BTreeMap<String, String>>,
     /// Its network, as its NodeNetworkState reports it or nmstate says.
     pub current: Value,
-    /// What its NodeNetworkState wants of it.
+    /// The wishes of its NodeNetworkState.
     pub own: Option<Value>,
     /// True if `current` leaves out interfaces, so that one that is missing there can exist.
     pub partial: bool,
-    /// What policies that are done have made of it, by policy. Their captures are not carried out
-    /// again, as what they have found has moved.
+    /// The results of finished policies, by policy. Their captures are not carried out again, as
+    /// what they have found has moved.
     pub done: BTreeMap<String, Value>,
 }
 
 /// A change, and who wants it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// What is other than it should be.
+    /// The difference.
     pub difference: Difference,
-    /// Who wants it so; empty where it follows from several.
+    /// The owners of the wish. Empty if it follows from several.
     pub owners: BTreeSet<Owner>,
 }
 
-/// What policies would change on a node.
+/// The preview of policies on a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The node.
@@ -57,12 +57,11 @@ pub struct Plan {
     pub unselected: BTreeMap<String, String>,
     /// Policies that make no desired state there, and why.
     pub failed: BTreeMap<String, String>,
-    /// What policies want in contradiction to each other. None of them would be applied as it is
-    /// now.
+    /// Contradictions between policies. None of them would be applied as it is now.
     pub conflicts: Vec<Conflict>,
-    /// What the host would refuse, so that nothing is changed.
+    /// The host's refusals. With one of them nothing changes.
     pub refusals: Vec<String>,
-    /// What would change.
+    /// The changes.
     pub changes: Vec<Change>,
     /// All that is wanted of the node.
     pub desired: Value,

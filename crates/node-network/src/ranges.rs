@@ -12,7 +12,7 @@ use crate::{
     state_error::StateError,
 };
 
-/// What is wrong in a state that has only known keys, and no references any more.
+/// Returns the mistakes in a state that has known keys only, and no references.
 pub fn mistakes(state: &Value) -> Vec<StateError> {
     let mut found = Vec::new();
     for interface in interfaces(state)

@@ -27,17 +27,17 @@ pub enum RenderError {
     /// A reference to a secret.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// What nmstate does not take.
+    /// A state that nmstate refuses.
     #[error("spec.desiredState: {0}")]
     State(#[from] StateError),
 }
 
-/// What a policy makes of a node.
+/// The result of a policy on a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendered {
     /// The desired state; references to secrets are still in it.
     pub desired: Value,
-    /// What was captured.
+    /// The results of captures.
     pub captures: Captures,
 }
 

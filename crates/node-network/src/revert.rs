@@ -9,8 +9,8 @@ use crate::{
 };
 use serde_json::{Map, Value, json};
 
-/// The state that makes the node what it was `before`, as far as `applied` changed it. What others
-/// want, `keep`, is kept: where they say something of the same place, that counts.
+/// The state that makes the node what it was `before`, as far as `applied` changed it. The wishes
+/// of others, `keep`, stay. They win at a place that both define.
 ///
 /// Interfaces that were not there become absent, routes that were not there too, and of interfaces
 /// that were there each property that `applied` names gets its former value.
@@ -138,7 +138,8 @@ fn undo_interface(before: &Value, applied: &Value) -> Option<Value> {
     match was {
         // It was neither there before nor is it wanted.
         None if gone => None,
-        // What was not there, and what nobody managed: its configuration goes, a card stays.
+        // An interface that did not exist or that nobody managed loses its configuration. A network
+        // card itself stays.
         None => Some(json!({"name": applied["name"], "type": applied["type"], "state": "absent"})),
         Some(was) if was["state"] == "ignore" => {
             Some(json!({"name": was["name"], "type": was["type"], "state": "absent"}))

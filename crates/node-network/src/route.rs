@@ -11,9 +11,9 @@ use serde_json::Value;
 pub struct List {
     /// Its section; the entries stand in `config` there.
     pub section: &'static str,
-    /// What identifies an entry.
+    /// Returns the key of an entry.
     pub key: fn(&Value) -> String,
-    /// Whether the second entry is the one that the first describes.
+    /// Reports whether the first entry describes the second one.
     pub matches: fn(&Value, &Value) -> bool,
 }
 
@@ -34,8 +34,8 @@ pub const LISTS: [List; 2] = [
 /// Table 254 is `main`; nmstate takes 0 for it.
 const MAIN_TABLE: u64 = 254;
 
-/// What identifies a route: where it leads, and by which table. All else (metric, source, MTU …)
-/// are properties of it.
+/// Returns the key of a route: its destination and its table. All else (metric, source, MTU …) are
+/// properties of it.
 pub fn key(route: &Value) -> String {
     let mut key = network(&text(&route["destination"]));
     if key.is_empty() {
@@ -62,8 +62,7 @@ pub fn key(route: &Value) -> String {
     prefix(route, key)
 }
 
-/// What identifies a routing rule: all of it, since nothing in it can be changed without it being
-/// another one.
+/// Returns the key of a routing rule: the whole rule, because any change makes it another rule.
 pub fn rule_key(rule: &Value) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut keys: Vec<_> = rule
@@ -99,7 +98,7 @@ fn table(value: &Value) -> Option<u64> {
     Some(if table == 0 { MAIN_TABLE } else { table })
 }
 
-/// Reports whether `found` is the route that `wanted` describes. What `wanted` leaves out may be
+/// Reports whether `found` is the route that `wanted` describes. A value that `wanted` omits may be
 /// anything, as in nmstate.
 pub fn matches(wanted: &Value, found: &Value) -> bool {
     let fields = wanted.as_object().into_iter().flatten();

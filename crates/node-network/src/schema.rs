@@ -1,5 +1,5 @@
-//! What nmstate takes, known without nmstate: the library weighs megabytes, and only the agent
-//! applies states.
+//! The schema of nmstate's states, without nmstate itself: the library has several megabytes, and
+//! only the agent applies states.
 //!
 //! `nmstate.json` says it. It was not written by hand: a test of the agent asks nmstate, place by
 //! place, what it would take there, and fails when that is not what the file says. A node of it is
@@ -37,7 +37,7 @@ const BOOLEANS: [&str; 10] = [
 /// interface has.
 const REPORTED: [&str; 3] = ["tun", "xfrm", "unknown"];
 
-/// What is wrong with a state, in its order.
+/// Returns the mistakes in a state, in its order.
 pub fn mistakes(state: &Value) -> Vec<StateError> {
     let mut found = Vec::new();
     let Some(map) = state.as_object() else {

@@ -3,7 +3,7 @@
 
 use crate::path::text;
 
-/// What nmstate writes in place of a secret.
+/// The text that nmstate writes in place of a secret.
 pub const HIDDEN: &str = "<_password_hid_by_nmstate>";
 use serde_json::Value;
 use std::{
@@ -39,12 +39,12 @@ pub enum SecretError {
     Missing {
         /// Where the reference stands.
         path: String,
-        /// What it refers to.
+        /// The place that it refers to.
         reference: SecretRef,
     },
 }
 
-/// What is in the Secrets, as far as it was asked for.
+/// Values of the requested Secrets.
 pub type Secrets = BTreeMap<SecretRef, String>;
 
 /// All references in a state.
@@ -83,7 +83,7 @@ pub fn conceal(state: &Value) -> Result<Value, SecretError> {
     Ok(state)
 }
 
-/// The state with one text in place of every secret. What is no reference is left as it is.
+/// The state with one text in place of every secret. A value that is no reference stays as it is.
 #[must_use]
 pub fn mask(state: &Value, text: &str) -> Value {
     let mut masked = state.clone();

@@ -54,8 +54,8 @@ pub fn value(state: &impl Serialize) -> Value {
     serde_json::to_value(state).unwrap_or_default()
 }
 
-/// What [`crate::normalise`] added to a state for people, taken away again, so that nmstate can
-/// read it.
+/// Removes the fields that [`crate::normalise`] added for people, so that nmstate can read the
+/// state.
 #[must_use]
 pub fn without_additions(state: &Value) -> Value {
     let mut state = state.clone();

@@ -25,8 +25,8 @@ const RENAMED: [(&[&str], &str, &str); 16] = [
     (&["bridge", "port"], "stpPriority", "stp-priority"),
 ];
 
-/// What the early design reported of interfaces. People copy reports, so it is passed over in what
-/// is wanted.
+/// Properties of interfaces that the early design reported. People copy reports, so it is passed
+/// over in what is wanted.
 const REPORTED: [&str; 7] = [
     "ifIndex",
     "adminStatus",
@@ -57,7 +57,7 @@ pub enum TranslateError {
     Unsupported {
         /// The property.
         path: Path,
-        /// What to do instead.
+        /// The way out.
         way_out: &'static str,
     },
     /// A value of the wrong form.
@@ -65,7 +65,7 @@ pub enum TranslateError {
     Malformed {
         /// The property.
         path: Path,
-        /// What it must be.
+        /// The rule for the value.
         message: &'static str,
     },
 }
@@ -342,7 +342,7 @@ fn port_vlan(path: &Path, port: &mut Map<String, Value>, errors: &mut Vec<Transl
     }
 }
 
-/// What the early types had, and nothing ever carried out.
+/// Properties of the early types that no release ever carried out.
 fn unsupported(path: &Path, interface: &mut Map<String, Value>, errors: &mut Vec<TranslateError>) {
     let fields: [(&[&str], &str, &str); 5] = [
         (

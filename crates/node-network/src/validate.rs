@@ -1,5 +1,5 @@
-//! What is wrong with an object of nmstate.io, all at once. What is wrong inside a desired state,
-//! [`crate::check`] says.
+//! Lists all mistakes in an object of nmstate.io. [`crate::check`] finds the mistakes inside a
+//! desired state.
 //!
 //! All rules are in the schemas too, as CEL, or in an admission policy, so that `kubectl apply`
 //! already refuses. They are checked again because a stored object may be older than they are, and
@@ -29,7 +29,7 @@ const INSTALLATION_NAME: usize = 55;
 /// The priorities that there are, in both directions.
 const PRIORITY: i64 = 1_000_000_000;
 
-/// What is wrong with a policy; nothing, if it is empty.
+/// Returns the mistakes in a policy, or an empty list.
 pub fn policy(name: &str, spec: &NodeNetworkConfigurationPolicySpec) -> Vec<Problem> {
     // No `..`: a field that is new has to be checked here, or named as one that needs no check.
     let NodeNetworkConfigurationPolicySpec {
@@ -85,7 +85,7 @@ pub fn policy(name: &str, spec: &NodeNetworkConfigurationPolicySpec) -> Vec<Prob
     problems.into_vec()
 }
 
-/// What is wrong with the specification of a `NodeNetworkState`.
+/// Returns the mistakes in the specification of a `NodeNetworkState`.
 pub fn state(name: &str, spec: &NodeNetworkStateSpec) -> Vec<Problem> {
     let mut problems = Problems::default();
     if let Some(node) = given(&spec.node_name).filter(|node| *node != name) {
@@ -97,7 +97,7 @@ pub fn state(name: &str, spec: &NodeNetworkStateSpec) -> Vec<Problem> {
     problems.into_vec()
 }
 
-/// What is wrong with an `NMState`.
+/// Returns the mistakes in an `NMState`.
 pub fn installation(name: &str, spec: &NMStateSpec) -> Vec<Problem> {
     let mut problems = Problems::default();
     name_fits(name, INSTALLATION_NAME, &mut problems);

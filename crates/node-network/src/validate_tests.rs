@@ -39,7 +39,7 @@ fn what_the_api_accepts_and_refuses_is_accepted_and_refused_here() {
         );
     }
     for case in cases["refused"].as_array().unwrap() {
-        // What is of another type than it must be cannot be read, or only where everything is kept.
+        // A value of the wrong type cannot be read, except in fields that keep everything.
         let typed = case["by"] == "schema"
             && case["message"]
                 .as_str()
@@ -80,7 +80,7 @@ fn names_fit_into_labels() {
     );
 }
 
-/// What no regular expression can say.
+/// A rule that no regular expression can hold.
 #[test]
 fn a_range_that_runs_backwards_is_refused() {
     let spec = json!({
@@ -134,7 +134,7 @@ fn the_patterns_can_be_read() {
 }
 
 proptest! {
-    /// Whatever a policy holds, its check ends with a list.
+    /// The check of any policy ends with a list.
     #[test]
     fn nothing_that_can_be_read_stops_the_check(name in ".{0,80}", key in ".{0,8}", text in ".{0,40}", number in any::<i64>()) {
         let spec = json!({

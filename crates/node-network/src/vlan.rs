@@ -6,8 +6,8 @@ use crate::{
 };
 use serde_json::Value;
 
-/// Reports whether what is wanted of a port's VLANs is so. What is not said may be anything, but
-/// for the tags of a trunk, which are all of them; `{}` wants no VLAN filtering.
+/// Reports whether what is wanted of a port's VLANs is so. An omitted value may be anything, except
+/// for the tags of a trunk: they are a complete list. `{}` wants no VLAN filtering.
 pub fn same(wanted: &Value, is: &Value) -> bool {
     let Some(wanted) = wanted.as_object() else {
         return wanted.is_null() || wanted == is;

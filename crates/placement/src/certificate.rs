@@ -7,9 +7,8 @@ use rustls::{
     sign::CertifiedKey,
 };
 
-/// What is wrong with the values of `tls.crt` and `tls.key`, if anything is. Whether clients trust
-/// the certificate, and for how long, is theirs to judge; a key of a kind that cannot be read here
-/// is left to Apache.
+/// Returns the mistake in the values of `tls.crt` and `tls.key`, if there is one. Clients decide
+/// about trust and validity. Apache judges a key of a kind that Weft cannot read.
 pub fn problem(certificates: &[u8], key: &[u8]) -> Option<&'static str> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(certificates)
         .filter_map(Result::ok)

@@ -1,5 +1,5 @@
-//! What the status says, condition by condition: types, reasons, severities and messages are those
-//! of placement-operator, which other operators and people's tests look for.
+//! The conditions of the status: types, reasons, severities and messages of placement-operator,
+//! which other operators and users' tests look for.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const COMPLETE: &str = "Setup complete";
 pub enum Step {
     /// The service account of the pods.
     ServiceAccount,
-    /// What it may do.
+    /// The rights of the service account.
     Role,
     /// And that it may.
     RoleBinding,
@@ -87,7 +87,7 @@ impl Step {
         }
     }
 
-    /// What is said before the step is reached.
+    /// The message before the step is reached.
     fn beginning(self) -> &'static str {
         match self {
             Step::ServiceAccount => "ServiceAccount not created",
@@ -107,7 +107,7 @@ impl Step {
         }
     }
 
-    /// What is said once it is done.
+    /// The message after the step is done.
     pub fn done(self) -> &'static str {
         match self {
             Step::ServiceAccount => "ServiceAccount created",
@@ -150,7 +150,7 @@ impl Step {
     }
 }
 
-/// What a condition says beside its type.
+/// The content of a condition besides its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     /// True, False or Unknown.
@@ -257,7 +257,7 @@ impl Steps {
             .or_insert_with(|| State::unknown(step.beginning()));
     }
 
-    /// Says where a step stands. What others say of it is made safe to show.
+    /// Says where a step stands. The function makes text of others safe to show.
     pub fn set(&mut self, step: Step, mut state: State) {
         for text in [&mut state.reason, &mut state.message] {
             *text = escape::text(text).into_owned();

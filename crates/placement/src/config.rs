@@ -11,7 +11,7 @@ use crate::validate::{Registration, registration, validate};
 /// The key of `spec.secret` that holds the password, unless another is named.
 pub const PASSWORD_KEY: &str = "PlacementPassword";
 
-/// What is asked for, complete and checked.
+/// The complete and checked configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The name of the PlacementAPI.
@@ -20,7 +20,7 @@ pub struct Config {
     pub namespace: String,
     /// Its uid; empty offline.
     pub uid: String,
-    /// Who registers the service.
+    /// The owner of the registration.
     pub registration: Registration,
     spec: PlacementApiSpec,
 }
@@ -121,7 +121,7 @@ impl Config {
             != Some("noauth2")
     }
 
-    /// What is changed of the Service of an endpoint.
+    /// The change to the Service of an endpoint.
     pub fn service(&self, endpoint: &str) -> Option<&RoutedOverride> {
         self.spec
             .override_
@@ -149,7 +149,7 @@ impl Config {
             .map_or_else(own, str::to_owned)
     }
 
-    /// What the pods carry, and Services select by.
+    /// The labels of the pods, by which Services select them.
     pub fn labels(&self) -> BTreeMap<&str, &str> {
         [("service", "placement"), ("owner", &self.name)].into()
     }

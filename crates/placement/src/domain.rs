@@ -54,7 +54,7 @@ const OPERATORS: &[(Kind, &str); 6] = &[
 ];
 /// The label of Weft's own operators.
 const COMPONENT_LABEL: &str = "weft.network/component";
-/// What is made for a PlacementAPI.
+/// Kinds of objects that Weft makes for a PlacementAPI.
 const KINDS: &[Kind] = &[
     kinds::SERVICE_ACCOUNT,
     kinds::ROLE,
@@ -91,7 +91,7 @@ pub enum Namespaces {
     All,
 }
 
-/// What is wrong with the environment.
+/// The mistake in the environment.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SettingsError {
     /// Something that cannot be a namespace.
@@ -101,7 +101,7 @@ pub enum SettingsError {
     Namespace {
         /// Its name.
         variable: &'static str,
-        /// What it holds.
+        /// The value of the variable.
         value: String,
     },
     /// A list of namespaces that is empty.
@@ -257,8 +257,8 @@ impl Domain for Placement {
         vec![Fact::Definitions]
     }
 
-    /// What depends on nothing but the resource: the service account, what it may do, and the
-    /// Services. For everything else Secrets must be known, see [`assess`](crate::assess()).
+    /// Objects that depend on the resource only: the service account, its rights, and the Services.
+    /// For everything else Secrets must be known, see [`assess`](crate::assess()).
     fn decide(&self, input: Input<'_>) -> Result<Decision, Refusal> {
         let refusal = |reason, problems| Refusal {
             reason,

@@ -1,4 +1,4 @@
-//! What Placement and Apache read: the content of the Secret `<name>-config-data`.
+//! The files for Placement and Apache: the content of the Secret `<name>-config-data`.
 //!
 //! A value of somebody else's is never put into a text as it is: into placement.conf it goes
 //! through [`Ini`], and httpd.conf holds none but the namespace and a number.
@@ -118,7 +118,7 @@ fn placement_conf(config: &Config, inputs: &Inputs) -> Result<String, IniError> 
         if let Some(region) = &keystone.region {
             ini.value("region_name", region, "the region of Keystone")?;
         }
-        // What access rules of application credentials name the service by.
+        // The name of the service in access rules of application credentials.
         ini.plain("interface", "internal")
             .plain("service_type", "placement");
         if config.keystone_ca_bundle().is_some() {

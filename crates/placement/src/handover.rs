@@ -13,7 +13,7 @@ use weft_plan::{Live, ObjectKey, Problem, kinds};
 
 use crate::peers::{Release, credential};
 
-/// What stands in the way, field by field, with the way out.
+/// Returns the obstacles, field by field, with the way out.
 pub fn obstacles(spec: &PlacementApiSpec) -> Vec<Problem> {
     let mut found = Vec::new();
     let mut add = |field: &str, message: &str| {
@@ -49,9 +49,9 @@ pub fn obstacles(spec: &PlacementApiSpec) -> Vec<Problem> {
     found
 }
 
-/// What has to be in the specification for the other operator, whose webhook writes it into each
-/// object, and which Weft does without: a merge patch, and the same for people. The image is the
-/// one that pods run, so that it stays.
+/// Returns the fields that the other operator needs in the specification, and that Weft does not
+/// need because that operator's webhook writes them into each object: as a merge patch, and in
+/// words. The image is the one that pods run, so that it stays.
 pub fn missing(
     resource: &PlacementApi,
     deployment: Option<&Value>,

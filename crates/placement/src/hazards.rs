@@ -1,7 +1,7 @@
 //! Values that people have in their Secrets, for tests.
 
-/// What breaks or changes the file of placement-operator. The tests with the real Placement read
-/// it, too.
+/// Values that break or change the file of placement-operator. The tests with the real Placement
+/// read it, too.
 pub const HAZARDS: [&str; 22] = [
     "a$b",
     "a$$b",

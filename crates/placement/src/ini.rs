@@ -1,7 +1,7 @@
 //! Files in the form of oslo.config: written so that every value comes back as it was, and checked.
 //!
-//! What its parser does to a value, and what is done against that (`oslo_config/iniparser.py`,
-//! `cfg.py`):
+//! The effects of its parser on a value, and the protection against them
+//! (`oslo_config/iniparser.py`, `cfg.py`):
 //!
 //! - it strips blanks at both ends, and one pair of equal quotes: so a value that begins or ends
 //!   with one of these is written between quotes, and an empty one too;

@@ -1,4 +1,4 @@
-//! What must be known beside the resource: read by the operator, or given on the command line.
+//! The input besides the resource: the operator reads it, or a user gives it on the command line.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,8 @@ pub struct Inputs {
     pub default_image: String,
     /// The database.
     pub database: Database,
-    /// True if the connection to it is encrypted. That needs a bundle of certificates.
+    /// True if the connection to it is encrypted. True if the database requires a bundle of
+    /// certificates.
     pub database_tls: bool,
     /// Keystone, and who Placement is there; nothing with `auth.strategy: noauth2`.
     pub keystone: Option<(KeystoneEndpoints, Credentials)>,

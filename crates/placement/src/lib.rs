@@ -5,8 +5,8 @@
 //! of Keystone, networks. From both of them [`files`] makes what Placement and Apache read, and
 //! [`objects`] what is applied. Every value of somebody else's goes through [`ini`] or [`url`].
 //!
-//! What is to be done next is an [`assess`]ment of the resource and of the [`World`];
-//! [`conditions`] and [`status`] say how far it is.
+//! An [`assess`]ment of the resource and of the [`World`] decides about the next step.
+//! [`conditions`] and [`status`] report the progress.
 
 pub mod assess;
 pub mod certificate;

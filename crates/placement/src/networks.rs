@@ -1,5 +1,4 @@
-//! The networks that pods are attached to beside the cluster's own: what Multus is asked for, and
-//! whether it has done it.
+//! Undecided contradictions.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,7 +27,7 @@ const OF_EVERY_POD: [&str; 2] = ["lo", "eth0"];
 /// plugin gives it.
 pub type Addresses = BTreeMap<String, Vec<String>>;
 
-/// What is known of a network, by its NetworkAttachmentDefinition.
+/// Reads a network from its NetworkAttachmentDefinition.
 ///
 /// # Errors
 /// It is not there, or cannot be read.
@@ -90,7 +89,7 @@ pub fn distinct(networks: &[String]) -> Result<(), State> {
     Ok(())
 }
 
-/// What Multus reads: a list, empty if there are no networks.
+/// Returns the list that Multus reads. It is empty if there are no networks.
 pub fn wanted(namespace: &str, networks: &[Network]) -> String {
     let networks = networks.iter().map(|network| {
         let mut element = json!({
@@ -104,8 +103,8 @@ pub fn wanted(namespace: &str, networks: &[Network]) -> String {
     Value::from_iter(networks).to_string()
 }
 
-/// What pods tell of their networks, for status, and whether all that count have an address on each
-/// network that is asked for.
+/// Returns the networks that pods report, for status. The flag is true if all relevant pods have an
+/// address on each requested network.
 ///
 /// A pod counts if it is of the Deployment as it is now: it was made with the same networks and the
 /// same hash of what it reads, has not ended and is not being deleted. Any number of addresses will

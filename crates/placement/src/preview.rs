@@ -25,26 +25,26 @@ use crate::{
 /// There are fewer steps than this that wait for what was made before.
 const ROUNDS: usize = 32;
 
-/// What a PlacementAPI leads to.
+/// The preview of a PlacementAPI.
 #[derive(Debug, Default)]
 pub struct Preview {
     /// The objects, in the order in which they are applied.
     pub objects: Vec<Manifest>,
     /// Those of them that are deleted and made anew.
     pub replaced: BTreeSet<ObjectKey>,
-    /// What is held of others' objects.
+    /// Claims on objects of others.
     pub claims: Vec<Claim>,
-    /// What is let go of others' objects at last.
+    /// Objects of others that Weft releases in the end.
     pub releases: Vec<Release>,
-    /// What was taken for granted.
+    /// Assumptions.
     pub assumed: Vec<String>,
     /// Why there is no more, if there is not: the condition, and what it says.
     pub ends: Option<String>,
-    /// What has to be asked before more can be said; of a [cluster](Given::Cluster) alone.
+    /// Open questions to a [cluster](Given::Cluster) that later steps depend on.
     pub open: BTreeSet<Question>,
 }
 
-/// What there is beside a PlacementAPI.
+/// The input besides a PlacementAPI.
 #[derive(Clone, Debug)]
 pub enum Given {
     /// These objects. A database and a Keystone that they lack are taken for granted where other
@@ -54,13 +54,13 @@ pub enum Given {
     Cluster {
         /// Which kinds it serves.
         facts: Box<Facts>,
-        /// What it has answered.
+        /// Answers of the cluster.
         answers: BTreeMap<Question, Vec<Value>>,
     },
 }
 
 impl Given {
-    /// What is known of this; nothing, if that was not asked yet.
+    /// Returns the known answer, or `None` before the question was asked.
     fn seen(&self, question: &Question) -> Option<Seen<Vec<Value>>> {
         match self {
             Self::Files(objects) => Some(Seen::Told(
@@ -162,8 +162,8 @@ pub fn preview(
     preview
 }
 
-/// What nobody permits to be sent to Keystone of the Secrets among these objects, in the words of
-/// the condition.
+/// Returns the values of Secrets that nobody permits Weft to send to Keystone, in the words of the
+/// condition.
 pub fn unpermitted(
     resource: &PlacementApi,
     settings: &Settings,
@@ -188,7 +188,7 @@ pub fn preview_departure(
     (releases, std::mem::take(&mut lock(&world.open)))
 }
 
-/// What usually is there where other operators are, and is not among the files.
+/// Adds objects that other operators usually make and that the files lack.
 fn assume(
     resource: &PlacementApi,
     namespace: &str,
@@ -245,7 +245,7 @@ fn as_stored(object: &Value, namespace: &str) -> Value {
     object
 }
 
-/// What is given, and what was made.
+/// The input, and the objects made so far.
 struct Ahead {
     given: Mutex<Given>,
     made: Mutex<BTreeMap<ObjectKey, Arc<Value>>>,
@@ -261,8 +261,8 @@ impl Ahead {
         }
     }
 
-    /// Makes an object; whether it is a new one. What others have said of it already stays, beside
-    /// what is taken for granted.
+    /// Makes an object; whether it is a new one. Existing reports of others stay, besides the
+    /// assumptions.
     fn make(&self, object: &Manifest) -> bool {
         let key = object.key();
         let mut live = object.body().clone();

@@ -1,5 +1,4 @@
-//! What Keystone must hold so that clients find Placement and Placement can ask Keystone: project,
-//! user, roles, service, endpoints.
+//! Entries in Keystone that clients and Placement need: project, user, roles, service, endpoints.
 //!
 //! Pure: [`Found`] is what Keystone was found to hold, [`next_for_account`], [`next_for_catalogue`]
 //! and [`next_to_remove`] say what is to be done about it, one [`Change`] at a time, and
@@ -37,7 +36,7 @@ pub const PROJECT: &str = "service";
 /// both.
 pub const ROLES: [&str; 2] = ["admin", "service"];
 
-/// What is to be registered.
+/// The wanted registration.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// The name of the service's user.
@@ -51,8 +50,8 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What a resource asks for, with the password from its Secret and the region that Keystone is
-    /// known by.
+    /// Returns the registration that a resource asks for, with the password from its Secret and the
+    /// region of its Keystone.
     pub fn of(config: &Config, password: &str, region: Option<&str>) -> Self {
         Self {
             user: config.service_user().to_owned(),
@@ -73,7 +72,7 @@ impl fmt::Debug for Wanted {
     }
 }
 
-/// What Keystone holds of it.
+/// The existing registration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// The id of the domain that projects and users are in: that of the user who asks.
@@ -386,7 +385,7 @@ impl Found {
     }
 }
 
-/// What is to be done so that the service's user can log in with its password and has its roles.
+/// Returns the next step until the service's user can log in with its password and has its roles.
 pub fn next_for_account(wanted: &Wanted, found: &Found) -> Option<Change> {
     let Some(project) = &found.project else {
         return Some(Change::CreateProject);
@@ -414,7 +413,7 @@ pub fn next_for_account(wanted: &Wanted, found: &Found) -> Option<Change> {
     })
 }
 
-/// What is to be done so that clients find the service.
+/// Returns the next step until clients find the service.
 ///
 /// # Errors
 /// There are several endpoints where one is meant.
@@ -471,8 +470,8 @@ pub fn next_for_catalogue(wanted: &Wanted, found: &Found) -> Result<Option<Chang
     Ok(None)
 }
 
-/// What is to be removed. The user and the service serve other regions too, and go with the last
-/// endpoint; the project and the roles belong to all services, and stay.
+/// Returns the next entry to remove. The user and the service serve other regions too, and go with
+/// the last endpoint; the project and the roles belong to all services, and stay.
 pub fn next_to_remove(wanted: &Wanted, found: &Found) -> Option<Change> {
     if let Some(endpoint) = found.ours().next() {
         return Some(Change::DeleteEndpoint {

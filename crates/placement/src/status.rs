@@ -5,8 +5,8 @@ use weft_api::placement::PlacementApiStatus;
 
 use crate::assess::{Assessment, Found};
 
-/// What status says then. `generation` is that of the resource that was assessed; what was not
-/// found out keeps its value.
+/// Returns the status of the resource. `generation` is that of the resource that was assessed; what
+/// was not found out keeps its value.
 pub fn status(
     before: &PlacementApiStatus,
     assessment: &Assessment,

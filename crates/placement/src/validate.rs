@@ -1,5 +1,5 @@
-//! What is wrong with a specification: the rules of the schema once more, for objects that are
-//! older than it or come from a file, and what a schema cannot say.
+//! Lists the mistakes in a specification: the rules of the schema again, for objects that are older
+//! than it or come from a file, and rules that a schema cannot hold.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -28,7 +28,7 @@ const KEYSTONE_URL: &str = "must be a web address, for example https://keystone.
 /// characters.
 pub const NAME_LENGTH: usize = 55;
 
-/// Who asks Keystone, and for whom.
+/// The owner of the registration, and its method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registration {
     /// keystone-operator registers the service.
@@ -39,7 +39,7 @@ pub enum Registration {
     None,
 }
 
-/// Who registers the service.
+/// Returns the owner of the registration.
 pub fn registration(keystone: Option<&Keystone>) -> Registration {
     let Some(keystone) = keystone else {
         return Registration::Operator;

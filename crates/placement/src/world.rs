@@ -1,5 +1,4 @@
-//! What an assessment looks at: the objects in the namespace of the PlacementAPI, its own and
-//! others'.
+//! The input of an assessment: objects in the namespace of the PlacementAPI, its own and others'.
 //!
 //! The operator answers from what its watches have told, and watches whatever is asked for: so that
 //! a Secret is looked at is all that is needed to hear of its changes. A preview answers from what
@@ -16,7 +15,7 @@ use crate::{
     registration::{Progress, Task},
 };
 
-/// What is known of what was asked for.
+/// An answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen<T> {
     /// Nothing yet. The answer is on its way.
@@ -41,7 +40,7 @@ impl<T> Seen<T> {
     }
 }
 
-/// What an assessment asks for.
+/// A question of an assessment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Question {
     /// One object.

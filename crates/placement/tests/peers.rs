@@ -1,5 +1,4 @@
-//! What is asked of other operators, and what they answer, in the form that a real API server
-//! takes.
+//! Requests to other operators and their answers, in the form that a real API server accepts.
 
 #![allow(clippy::unwrap_used)]
 
@@ -47,7 +46,7 @@ async fn apply(cluster: &ControlPlane, object: &Value) -> Value {
     .unwrap()
 }
 
-/// What the operator of a kind says of an object.
+/// Writes the status that the operator of a kind reports about an object.
 async fn says(cluster: &ControlPlane, resource: &str, name: &str, status: Value) -> Value {
     let patch = json!({"status": status}).to_string();
     let args = [
@@ -129,7 +128,7 @@ async fn what_is_asked_of_other_operators_is_taken_and_their_answers_are_read() 
         "the definition has their defaults"
     );
     assert_eq!(database::complete(&account, Some(&secret)), Ok(()));
-    // What is there, defaults and all, is what is wanted from then on: an apply changes nothing.
+    // The live object with its defaults is the wanted one from then on: an apply changes nothing.
     for (live, again) in [
         (
             &account,

@@ -37,7 +37,7 @@ pub enum Step {
         /// Why.
         why: String,
     },
-    /// It is somebody else's. Nothing is written.
+    /// Settings that this resource requests. Nothing is written.
     Foreign {
         /// The presumed owner, and the way out.
         why: String,

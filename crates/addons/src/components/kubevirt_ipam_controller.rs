@@ -35,7 +35,7 @@ const CERTIFICATE_VOLUME: &str = "cert";
 /// Where OpenShift's controller finds its certificate.
 const OPENSHIFT_CERTIFICATES: &str = "/etc/ipam-controller/certificates";
 
-/// Who makes the certificate.
+/// The provider of the certificate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     Weft,
@@ -198,7 +198,7 @@ pub(crate) fn made_by_others(
     Some(ObjectKey::new(kinds::SECRET, &settings.namespace, name))
 }
 
-/// What is missing of cert-manager, where it is to make the certificate.
+/// Returns the missing part of cert-manager, if it must provide the certificate.
 pub(crate) fn lacks(
     controller: &IpamController,
     settings: &Settings,

@@ -1,5 +1,5 @@
-//! What Prometheus Operator is told, while its definitions are there: where metrics are, and which
-//! alerts follow from them.
+//! Objects for Prometheus Operator, while its definitions exist: the places of metrics, and the
+//! alerts.
 
 use k8s_openapi::api::rbac::v1::Subject;
 use serde_json::Value;
@@ -48,7 +48,7 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
     Ok(objects)
 }
 
-/// That nothing scrapes an operator that has a namespace of its own.
+/// A notice that nothing scrapes an operator with a namespace of its own.
 pub(crate) fn notice(settings: &Settings, facts: &Facts) -> Option<Notice> {
     let message = format!(
         "the operator is in the namespace {}, where Weft makes no objects: have its metrics scraped by a ServiceMonitor of your own",
@@ -91,7 +91,7 @@ pub(crate) fn adapt(object: &mut Manifest, settings: &Settings) -> Result<(), Ma
     }
 }
 
-/// What chooses the series of a namespace.
+/// Selector for the series of a namespace.
 fn of(namespace: &str) -> String {
     format!("namespace=\"{namespace}\"")
 }

@@ -97,7 +97,7 @@ fn every_expression_is_one_and_knows_the_series_that_it_is_made_from() {
         .values()
         .filter_map(|rule| rule["record"].as_str())
         .collect();
-    // What Prometheus, Weft and KubeMacPool give.
+    // Metrics that Prometheus, Weft and KubeMacPool provide.
     let scraped = [
         "up",
         "kubevirt_cnao_cr_ready",

@@ -1,4 +1,4 @@
-//! What several components rest on.
+//! Objects that several components use.
 
 use k8s_openapi::{
     api::networking::v1::{NetworkPolicyEgressRule, NetworkPolicyPeer, NetworkPolicyPort},

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// What somebody does.
+/// An act of a user.
 #[derive(Clone, Debug)]
 pub enum Act {
     /// Sets a field of the specification, or takes it away.

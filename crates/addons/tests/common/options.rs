@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// A change of one option.
 pub struct Change {
-    /// What is changed, a JSON merge patch (RFC 7386) of the specification.
+    /// The change, as a JSON merge patch (RFC 7386) of the specification.
     pub spec: Value,
     /// The workloads that roll, and no others.
     pub rolls: Vec<&'static str>,

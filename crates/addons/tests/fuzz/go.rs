@@ -1,4 +1,4 @@
-//! What Weft reads and Go programs read too is read alike. The table was made by real Go, see
+//! Weft and Go programs read the same text in the same way. The table was made by real Go, see
 //! oracle.go.
 
 use weft_addons::mac::MacAddress;

@@ -45,7 +45,8 @@ fn decide(resource: &Value, decided: Option<&Value>) -> Result<Decision, Refusal
     })
 }
 
-/// What the schema has against a resource: its CEL rules, and the lengths and patterns of texts.
+/// Returns the findings of the schema about a resource: CEL rules, and lengths and patterns of
+/// texts.
 fn broken_rules(resource: &Value) -> Vec<String> {
     static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
         let crd = serde_json::to_value(weft_api::addons::crd()).unwrap();

@@ -30,7 +30,7 @@ struct Macvlan {
     mode: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mtu: Option<i64>,
-    /// What a pod may say for itself, in its annotation.
+    /// Values that a pod may set in its annotation.
     #[serde(skip_serializing_if = "Option::is_none")]
     capabilities: Option<Capabilities>,
     ipam: Ipam,

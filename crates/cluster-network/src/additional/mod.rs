@@ -14,7 +14,7 @@ use weft_plan::{
     report::{FailureClass, Report},
 };
 
-/// What the names of the units begin with; namespace and name follow.
+/// Prefix of the names of the units. Namespace and name follow.
 pub(crate) const UNIT: &str = "additional-network/";
 
 const TYPES: [&str; 2] = ["Raw", "SimpleMacvlan"];
@@ -84,7 +84,7 @@ pub(crate) fn units(
     Ok((units, waits))
 }
 
-/// What became of each network.
+/// Returns the state of each network.
 pub(crate) fn status(report: &Report) -> Vec<AdditionalNetworkStatus> {
     let networks = report
         .units

@@ -33,7 +33,7 @@ fn macvlan(config: Value) -> Value {
     serde_json::from_str(config.as_str().unwrap()).unwrap()
 }
 
-/// What is wrong with the only network.
+/// Returns the mistakes in the only network.
 fn wrong(network: Value) -> String {
     let mut decision = decision(json!([network]));
     assert_eq!(decision.units.last().unwrap().objects, []);

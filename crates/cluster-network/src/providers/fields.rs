@@ -1,4 +1,4 @@
-//! What the settings of networks have in common: ranges, choices, and changes.
+//! Common parts of the settings of networks: ranges, choices, and changes.
 
 use std::{fmt::Debug, ops::RangeInclusive};
 

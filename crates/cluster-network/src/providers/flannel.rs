@@ -59,7 +59,7 @@ impl Provider for Flannel {
             uses_host_subnet_length: false,
             own_service_proxy: false,
             grows: true,
-            // What a node was given of the blocks (spec.podCIDRs) cannot be changed any more.
+            // A node's part of the blocks (spec.podCIDRs) cannot change any more.
             adds_family: false,
         }
     }
@@ -176,7 +176,8 @@ impl Provider for Flannel {
             .clone();
         match &*backend {
             VXLAN => {
-                // What Linux took before the port was registered; flanneld leaves it to Linux.
+                // The port that Linux used before the registration of the official one. flanneld
+                // leaves the choice to Linux.
                 config.port.get_or_insert(8472);
                 config.vni.get_or_insert(1);
             }

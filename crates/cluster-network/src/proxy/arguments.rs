@@ -1,5 +1,5 @@
-//! Arguments of kube-proxy, each read as what it is. What nobody has asked for in the end is an
-//! argument that means nothing.
+//! Arguments of kube-proxy, each read as what it is. An argument that nothing has read in the end
+//! has no meaning.
 
 use std::{collections::BTreeMap, net::IpAddr, ops::RangeInclusive};
 
@@ -35,7 +35,7 @@ impl Arguments {
         }
     }
 
-    /// What is wrong, and which arguments nobody has taken.
+    /// Returns the mistakes, and the arguments that nothing has read.
     ///
     /// # Errors
     /// All of that.

@@ -9,7 +9,7 @@ use weft_plan::Problem;
 
 use super::arguments::Arguments;
 
-/// The file. What is left out has kube-proxy's default.
+/// The file. Omitted fields have kube-proxy's default.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct KubeProxyConfiguration {
@@ -227,7 +227,7 @@ impl KubeProxyConfiguration {
         arguments.finish().map(|()| file)
     }
 
-    /// What each part alone does not show, and kube-proxy does not start with.
+    /// Checks the combinations that kube-proxy refuses at its start and that no single field shows.
     fn check(&self, arguments: &mut Arguments) {
         let mode = self.detect_local_mode.as_deref();
         let rule = |argument: &str| format!("set {argument} too");

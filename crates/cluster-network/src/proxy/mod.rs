@@ -36,7 +36,7 @@ const PATH: &str = "spec.kubeProxyConfig";
 /// the default network, have them.
 const PORTS: [(&str, &str); 2] = [("metrics-port", "9101"), ("healthz-port", "10256")];
 
-/// Whether kube-proxy is deployed where the user leaves that open.
+/// The default for the deployment of kube-proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ByDefault {
     /// Nothing else connects Services.
@@ -83,7 +83,7 @@ impl ByDefault {
     }
 }
 
-/// What keeps kube-proxy from being deployed where it is asked for.
+/// The obstacle to a requested deployment of kube-proxy.
 pub(crate) fn wait(config: &Effective, facts: &Facts) -> Option<Wait> {
     (config.deploy_kube_proxy && facts.foreign_kube_proxy).then(|| Wait {
         unit: UNIT.to_owned(),
@@ -215,7 +215,8 @@ fn cluster_cidr(pods: &[PodNetwork]) -> Option<String> {
         .then(|| blocks.join(","))
 }
 
-/// That kube-proxy cannot tell the traffic of pods from that of others, unless the user says how.
+/// A notice that kube-proxy cannot distinguish the traffic of pods from other traffic, unless the
+/// user says how.
 pub(crate) fn hint(config: &Effective) -> Option<Notice> {
     let is_said = |name: &&str| {
         config

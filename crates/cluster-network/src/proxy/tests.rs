@@ -48,7 +48,7 @@ fn the_defaults_are_made_explicit() {
     assert_eq!(effective["deployKubeProxy"], true);
 }
 
-/// What an argument leads to, where in the file.
+/// Each argument with its place in the file.
 #[test]
 fn every_argument_has_its_place() {
     for (argument, value, pointer, expected) in [

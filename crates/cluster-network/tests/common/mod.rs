@@ -1,4 +1,4 @@
-//! What the tests have in common.
+//! Common helpers of the tests.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
@@ -29,7 +29,7 @@ pub fn settings() -> Settings {
     }
 }
 
-/// What a resource leads to, on a cluster with Multus.
+/// Returns the decision about a resource, on a cluster with Multus.
 pub fn decide(domain: &dyn Domain, resource: &Value) -> Decision {
     let facts = Facts {
         definitions: [kinds::NETWORK_ATTACHMENT_DEFINITION.definition()].into(),

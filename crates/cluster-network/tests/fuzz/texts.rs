@@ -23,7 +23,7 @@ fn text(bytes: &[u8], pieces: &[&str]) -> String {
         .collect()
 }
 
-/// What the rules of the schema have against a specification.
+/// Returns the findings of the schema about a specification.
 fn broken_rules(resource: &Value) -> Vec<String> {
     static RULES: LazyLock<CompiledSchema> = LazyLock::new(|| {
         let crd = serde_json::to_value(weft_api::cluster_network::crd()).unwrap();
@@ -38,8 +38,8 @@ fn broken_rules(resource: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The schema and Weft itself agree on a specification. That a block lies in a reserved one Weft
-/// alone says. Returns whether it is right.
+/// The schema and Weft itself agree on a specification. Only Weft refuses a block that lies in a
+/// reserved one. Returns whether it is right.
 fn agree(spec: &Value) -> bool {
     let resource = resource(spec.clone());
     let rules = broken_rules(&resource);
@@ -90,7 +90,7 @@ fn shares_of_nodes() {
                     .checked_shl(32 - u32::from(length))
                     .unwrap_or_default(),
             );
-            // What the schema says by ranges of numbers is not the matter here.
+            // The schema's ranges of numbers do not matter here.
             let share = share.rem_euclid(129);
             let field = if *later {
                 "hostPrefix"

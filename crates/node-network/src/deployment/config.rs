@@ -15,7 +15,7 @@ use weft_plan::{Live, Problem};
 
 use crate::validate;
 
-/// What the probe for DNS looks up unless something else is said.
+/// The default name that the probe for DNS looks up.
 const PROBED_NAME: &str = "root-servers.net";
 /// How much the agent logs unless something else is said.
 const LOG_LEVEL: &str = "info";
@@ -29,7 +29,7 @@ pub struct Effective {
     pub node_selector: BTreeMap<String, String>,
     /// Of the agent's pods.
     pub tolerations: Vec<Toleration>,
-    /// What the probe for DNS looks up.
+    /// The name that the probe for DNS looks up.
     pub dns_probe: String,
     /// How much the agent logs.
     pub log_level: String,

@@ -74,7 +74,7 @@ impl Domain for Deployment {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        // Whether OpenShift's constraints are served.
+        // True if the cluster serves OpenShift's constraints.
         vec![Fact::Definitions]
     }
 

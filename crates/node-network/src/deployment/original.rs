@@ -58,8 +58,8 @@ fn bears_its_mark(live: &Value) -> bool {
 ///
 /// By what it does and whose it is: its names differ between releases, have a prefix that can be
 /// set, and the Operator Lifecycle Manager adds letters to them. It names the resources, if not
-/// their group. Who asks about everything, or marks it as its own, is somebody's policy engine and
-/// stays.
+/// their group. A webhook for all groups, or one with a mark of its own, belongs to a user's policy
+/// engine and stays.
 pub(super) fn is_admission(object: &Value) -> bool {
     let labels = &object["metadata"]["labels"];
     let of_its_package = labels["olm.owner"]
@@ -136,11 +136,11 @@ pub(super) fn is_operator(settings: &Settings, workload: &Value) -> bool {
             .any(is_its_image)
 }
 
-/// What it made and Weft does without: its webhook and the pods beside the agent, with all that
-/// belongs to these.
+/// Objects of the original that Weft does not need: its webhook and the pods besides the agent,
+/// with everything that belongs to them.
 ///
-/// What it labels in no way is left alone (see [`made`]), so a name that somebody else uses harms
-/// nobody.
+/// Objects without its labels stay (see [`made`]), so another user's object of the same name is
+/// safe.
 pub(super) fn leftovers(settings: &Settings) -> Vec<ObjectKey> {
     let of_kind = |kind: Kind, names: &[&str]| -> Vec<ObjectKey> {
         let namespace = if kind.namespaced {

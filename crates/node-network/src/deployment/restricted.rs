@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const AGENT: &str = include_str!("../../../../components/nmstate/daemonset.yaml");
 const ON_DEMAND: &str = include_str!("../../../../examples/node-network/on-demand/job.yaml");
 const OPERATOR: &str = include_str!("../../../../deploy/node-network/operator.yaml");
-/// What a comment says that gives the reason.
+/// Start of a comment that gives the reason.
 const MARK: &str = "# Exception: ";
 
 /// The line of the manifest where each departure stands, as it begins there.

@@ -1,4 +1,4 @@
-//! What the operator's environment says.
+//! Settings from the operator's environment.
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
@@ -40,7 +40,7 @@ const OF_AGENTS: [(&str, RangeInclusive<u32>); 4] = [
     ("WEFT_AGENT_PROBE_SECONDS", 1..=600),
 ];
 
-/// What is wrong with the environment.
+/// The mistake in the environment.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SettingsError {
     /// A variable that names a namespace holds something else.
@@ -50,7 +50,7 @@ pub enum SettingsError {
     Namespace {
         /// Its name.
         variable: &'static str,
-        /// What it holds.
+        /// The value of the variable.
         value: String,
     },
     /// The image is none.
@@ -69,9 +69,9 @@ pub enum SettingsError {
     OfAgents {
         /// Its name.
         variable: &'static str,
-        /// What it holds.
+        /// The value of the variable.
         value: String,
-        /// What it may hold.
+        /// The allowed range.
         range: RangeInclusive<u32>,
     },
 }

@@ -251,7 +251,7 @@ fn each_field_reaches_the_pods() {
         assert_eq!(variable(&decision, name), value, "{name}");
     }
     assert_eq!(decision.decided["maxUnavailable"], "10%");
-    // What was decided leads to the same again.
+    // The decided configuration leads to the same decision again.
     assert_eq!(decide(decision.decided.clone()).units, decision.units);
 }
 

@@ -1,10 +1,10 @@
 //! Which node may change when: the rollout of policies over nodes.
 //!
-//! The operator decides, the agents of the nodes act. What stands between them is the enactment,
-//! one a policy and node: its `spec` says what the node may apply, its `status` what became of it.
-//! All that is needed to decide is in the objects themselves, so an operator that was killed
-//! between any two writes goes on where it was, and no count can be wrong for longer than it takes
-//! to look again.
+//! The operator decides, the agents of the nodes act. An enactment connects both, one for each
+//! policy and node. Its `spec` holds the state that the node may apply, and its `status` the
+//! result. All that is needed to decide is in the objects themselves, so an operator that was
+//! killed between any two writes goes on where it was, and no count can be wrong for longer than it
+//! takes to look again.
 //!
 //! - [`view`]: what is kept of the API server's objects;
 //! - [`limit`]: how many nodes may be changed at the same time;

@@ -1,4 +1,4 @@
-//! What happens to a rollout, step by step.
+//! Plays a rollout step by step.
 
 #![allow(clippy::unwrap_used)]
 

@@ -216,7 +216,8 @@ proptest! {
                 "Ignored" => cluster.decisions(name).is_empty(),
                 _ => false,
             };
-            // What could not be put back keeps a node that the policy is no longer for.
+            // A state that the agent could not put back holds a node that the policy no longer
+            // selects.
             let has_failed_leaving = cluster.count(name, Decision::Revert) > 0;
             prop_assert!(is_over || has_failed_leaving, "{phase}: {message}\n{cluster:#?}");
         }

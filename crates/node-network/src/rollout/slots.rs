@@ -1,4 +1,4 @@
-//! What is to be written next.
+//! The next writes.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ pub enum Action {
         policy: String,
         /// The node.
         node: String,
-        /// What is decided.
+        /// The decision.
         wanted: Wanted,
     },
     /// Decide anew; if it is granted, with the policy's specification, else what was granted before
@@ -38,7 +38,7 @@ pub enum Action {
         policy: String,
         /// The node.
         node: String,
-        /// What is decided.
+        /// The decision.
         wanted: Wanted,
     },
     /// Delete an enactment.
@@ -50,8 +50,7 @@ pub enum Action {
     },
 }
 
-/// What is to be written next. Nothing, if all is decided: then only news from agents, nodes or
-/// users lead on.
+/// The next writes. Nothing, if all is decided: then only news from agents, nodes or users lead on.
 ///
 /// A slot of a policy is held by a node that is being changed for it, and by one that has failed; a
 /// slot of the cluster by each node that is being changed. Nobody keeps count of them: they are
@@ -348,7 +347,7 @@ impl<'a> Rollout<'a> {
         nothing_to_revert || is_left_behind || node.standing == Standing::Done
     }
 
-    /// What happens where it is no longer for the node.
+    /// Decides about a node that the policy no longer selects.
     fn leave(&self, slots: &mut Slots<'a>, actions: &mut Vec<Action>) {
         let (over, leaving): (Vec<_>, Vec<_>) = self.leaving().partition(|node| self.is_over(node));
         actions.extend(
@@ -364,7 +363,7 @@ impl<'a> Rollout<'a> {
         self.grant(slots, &wanted, leaving, actions);
     }
 
-    /// What happens where it is for the node.
+    /// Decides about a node that the policy selects.
     fn go_on(&self, slots: &mut Slots<'a>, actions: &mut Vec<Action>) {
         if self.policy.reverts && self.policy.finalizer.is_none() {
             return;

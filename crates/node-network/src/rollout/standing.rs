@@ -25,10 +25,9 @@ pub enum Standing {
 impl Standing {
     /// Where a policy stands whose node it is for.
     ///
-    /// What the agent says counts only if it speaks of the specification as it is now
-    /// (`status.observedGeneration`): a specification that it may have read without having told so
-    /// is in flux. Generations are compared by equality alone, since a policy that was made anew
-    /// begins with 1.
+    /// The agent's report counts only for the current specification (`status.observedGeneration`).
+    /// While the agent may have read a specification without a report, the enactment is in flux.
+    /// Generations are compared by equality alone, since a policy that was made anew begins with 1.
     pub fn of(policy: &Policy, enactment: Option<&Enactment>) -> Self {
         Self::towards(Decision::Granted, policy, enactment)
     }
@@ -45,7 +44,7 @@ impl Standing {
             return Self::Waiting;
         };
         let runs = runs(enactment, wanted);
-        // What is put back is what was granted, whichever generation that was.
+        // The agent puts back the granted state, whichever generation that was.
         let of_this = goal == Decision::Revert
             || wanted.generation == policy.generation
                 && enactment.policy_uid.as_deref() == Some(policy.uid.as_str());

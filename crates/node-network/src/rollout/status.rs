@@ -1,5 +1,5 @@
-//! What a policy says about its rollout, in the words of kubernetes-nmstate: people and tools wait
-//! for them.
+//! The policy's report about its rollout, in the words of kubernetes-nmstate, because people and
+//! tools wait for them.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ use super::{
 /// Where a rollout stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// What is wrong with the policy.
+    /// The mistake in the policy.
     refusal: Option<String>,
     /// The policy is being deleted, and these nodes still have something of it.
     leaving: Option<Leaving>,
@@ -41,7 +41,7 @@ pub struct Summary {
     /// On how many nodes another policy contradicts it; of the first the name, and what its agent
     /// says.
     conflict: Option<(usize, String, String)>,
-    /// What the operator could not write.
+    /// The failed write of the operator.
     trouble: Option<String>,
 }
 
@@ -128,7 +128,7 @@ impl Summary {
         Self { trouble, ..self }
     }
 
-    /// What is said, and whether anything goes on.
+    /// Returns the verdict, which also shows if the rollout continues.
     fn verdict(&self) -> Verdict {
         if let Some(leaving) = &self.leaving {
             return leaving.verdict();
@@ -198,8 +198,8 @@ impl Summary {
             .map(|(node, message)| (node.as_str(), message.as_str()))
     }
 
-    /// The status of a policy. What is in `previous` and not ours stays; a condition that says
-    /// nothing new stays as it is, times included.
+    /// The status of a policy. Foreign values in `previous` stay. An unchanged condition stays with
+    /// its times.
     pub fn status(&self, generation: i64, previous: &Value, now: Timestamp) -> Value {
         let verdict = self.verdict();
         let mut status = previous.as_object().cloned().unwrap_or_default();
@@ -296,7 +296,7 @@ fn some(names: &[String]) -> String {
     }
 }
 
-/// What a policy says.
+/// The verdict about a policy.
 enum Verdict {
     NotMatching(String),
     Failed(String),
@@ -424,7 +424,7 @@ pub fn blocked(
 
 const BLOCKED: &str = "Blocked";
 
-/// What a policy may say: its types of conditions, and `Unknown` where none is True.
+/// The condition types of a policy, and `Unknown` if none of them is True.
 pub const PHASES: [&str; 5] = ["Available", "Degraded", "Progressing", "Ignored", "Unknown"];
 
 /// The type of the condition that is True; `Unknown` if there is none.

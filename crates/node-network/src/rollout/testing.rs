@@ -21,7 +21,7 @@ pub struct Cluster {
     pub states: BTreeMap<String, Value>,
     pub policies: BTreeMap<String, Value>,
     pub enactments: BTreeMap<String, Value>,
-    /// What the agents are at: the enactment, and its generation as it was when they began.
+    /// Enactments that agents work on, with their generation at the start.
     pub at_work: BTreeMap<String, i64>,
     pub cap: Option<Value>,
     uids: usize,

@@ -1,5 +1,4 @@
-//! What is kept of the API server's objects: what decisions depend on, and no more. A cluster may
-//! have thousands of enactments.
+//! The parts of API objects that decisions depend on. A cluster may have thousands of enactments.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -63,12 +62,12 @@ pub struct Policy {
     pub priority: i64,
     /// Nodes put back what it changed when it goes.
     pub reverts: bool,
-    /// What is wrong with it: then no node gets it.
+    /// The mistake in it. Then no node gets the policy.
     pub refusal: Option<String>,
 }
 
 impl Policy {
-    /// What is kept of a NodeNetworkConfigurationPolicy.
+    /// Reads a NodeNetworkConfigurationPolicy.
     pub fn of(object: &Value) -> Self {
         let (metadata, spec) = (&object["metadata"], &object["spec"]);
         let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -118,7 +117,7 @@ impl Policy {
 /// How many problems are told at once.
 const PROBLEMS: usize = 5;
 
-/// What is wrong with a policy, if anything is.
+/// Returns the mistake in a policy, if there is one.
 fn refusal(name: &str, spec: &Value) -> Option<String> {
     let spec = if spec.is_null() {
         json!({})
@@ -158,7 +157,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// What is kept of a Node.
+    /// Reads a Node.
     pub fn of(object: &Value) -> Self {
         let conditions = object["status"]["conditions"].as_array();
         Self {
@@ -203,7 +202,7 @@ pub fn is_left_alone(state: &Value) -> bool {
             .is_some_and(|name| Live::of(state).name() != name)
 }
 
-/// What the operator has decided about a policy on a node.
+/// The operator's decision about a policy on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The generation of the policy.
@@ -234,7 +233,7 @@ impl Wanted {
 }
 
 weft_plan::choice! {
-    /// What a node may do.
+    /// The permission of a node.
     pub enum Decision("a decision") {
         /// Apply the policy.
         Granted,
@@ -248,7 +247,7 @@ weft_plan::choice! {
 }
 
 weft_plan::choice! {
-    /// What the agent says of an enactment: which of its conditions is True.
+    /// The agent's report about an enactment: the condition that is True.
     #[derive(Default)]
     pub enum Phase("a phase") {
         /// None, or one that is not known.
@@ -305,7 +304,7 @@ pub struct Enactment {
     pub policy: String,
     /// The uid of its policy.
     pub policy_uid: Option<String>,
-    /// What was decided last. kubernetes-nmstate decided nothing.
+    /// The last decision. kubernetes-nmstate made none.
     pub wanted: Option<Wanted>,
     /// True if anything was ever granted.
     pub has_granted: bool,
@@ -313,7 +312,7 @@ pub struct Enactment {
     pub is_deleted: bool,
     /// The [`Enactment::generation`] that its agent speaks of.
     pub observed: Option<i64>,
-    /// What the agent says.
+    /// The agent's report.
     pub phase: Phase,
     /// Why it has failed, in a line.
     pub failure: Option<String>,
@@ -329,8 +328,7 @@ pub const CONFLICT: &str = "Conflict";
 const FAILURE: usize = 256;
 
 impl Enactment {
-    /// What is kept of a NodeNetworkConfigurationEnactment; `None` if it does not tell which policy
-    /// and node it is of.
+    /// Reads a NodeNetworkConfigurationEnactment. `None` if it does not name its policy and node.
     pub fn of(object: &Value) -> Option<Self> {
         let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
         let text = |value: &Value| {

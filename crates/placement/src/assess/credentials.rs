@@ -1,4 +1,5 @@
-//! What a direct registration in Keystone needs: Secrets of the user, and the address of Keystone.
+//! The input of a direct registration in Keystone: Secrets of the user, and the address of
+//! Keystone.
 
 use crate::{Config, KeystoneEndpoints, registration::Permission, validate::Registration};
 
@@ -28,21 +29,21 @@ pub struct Direct {
     pub keystone: KeystoneEndpoints,
 }
 
-/// What registration needs of Secrets, and what these permit.
+/// The parts of Secrets that a registration needs, and the permissions of these Secrets.
 #[derive(Clone)]
 pub struct Credentials {
     pub(super) user: String,
     pub(super) password: String,
     /// The keys of both.
     pub(super) keys: [String; 2],
-    /// What their Secret permits.
+    /// The permission in the administrator's Secret.
     pub(super) admin: Permission,
     /// How the user is called in messages.
     pub(super) called: String,
     pub(super) bundle: Option<Vec<u8>>,
     /// The password of the service's user.
     pub(super) service: String,
-    /// What its Secret permits.
+    /// The permission in the service user's Secret.
     pub(super) of_service: Permission,
     /// Which version of its Secret that is.
     pub(super) version: String,

@@ -20,7 +20,7 @@ pub struct Found {
     pub database: Database,
     /// True if the connection is encrypted.
     pub tls: bool,
-    /// What status says of it.
+    /// The host name in its status.
     pub host: Option<String>,
 }
 

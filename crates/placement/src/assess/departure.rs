@@ -1,5 +1,5 @@
-//! The end of a PlacementAPI: what it holds of others' is released, each thing for itself. What was
-//! made for it goes by its owner references.
+//! The end of a PlacementAPI: what it holds of others' is released, each thing for itself. Owner
+//! references remove the objects that were made for it.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use crate::{
     world::{Seen, World},
 };
 
-/// What is to be done before a PlacementAPI may go.
+/// The work before a PlacementAPI may go.
 #[derive(Clone, Debug, Default)]
 pub struct Departure {
-    /// What is to be released.
+    /// Objects to release.
     pub releases: Vec<Release>,
     /// True if the list is complete, because no answer is under way.
     pub settled: bool,
 }
 
-/// Looks for everything that carries a finalizer of this PlacementAPI's. Whatever is gone, or of a
-/// kind that is not served any more, or may not be looked at, holds up nothing.
+/// Looks for everything that carries a finalizer of this PlacementAPI's. An object that is gone,
+/// has an unserved kind, or may not be read holds up nothing.
 pub fn departure(resource: &PlacementApi, world: &dyn World) -> Departure {
     let namespace = resource.metadata.namespace.clone().unwrap_or_default();
     let status = resource.status.as_ref();

@@ -1,13 +1,13 @@
 //! Registration by this operator itself: the user before the pods that log in as it, service and
 //! endpoints once they answer, and all of it gone at the end.
 //!
-//! What is sent there is permitted first, see [`permitted`]: by the Secrets themselves, or by the
-//! administrator of the operator. That is asked only where something is to be sent, so that a
-//! service that is registered already goes on.
+//! Weft sends a value there only with permission, see [`permitted`]: in the Secrets themselves, or
+//! by the administrator of the operator. Weft asks for permission only if it has something to send,
+//! so that a registered service continues to work.
 //!
-//! Keystone tells nobody of its changes, and is not asked again and again. What has been done is in
-//! `status.hash`: as long as that is what is wanted, nothing is asked. The annotation [`RETRY`] has
-//! it looked at again.
+//! Keystone tells nobody of its changes, and is not asked again and again. `status.hash` records
+//! finished work. While it matches the wanted state, Weft asks nothing. The annotation [`RETRY`]
+//! has it looked at again.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -141,8 +141,8 @@ fn task(part: Part, config: &Config, settings: &Settings, direct: &Direct) -> Re
     })
 }
 
-/// What nobody permits of what a new registration would send; nothing as long as not all of it is
-/// known.
+/// Returns the values that a new registration would send without permission. The list is empty
+/// while some of them are unknown.
 pub fn unpermitted(config: &Config, settings: &Settings, world: &dyn World) -> Option<String> {
     let credentials = read(config, world).ok()??;
     let keystone = keystone::endpoints(config, world).ok()??;
@@ -236,7 +236,7 @@ impl Walk<'_> {
     }
 }
 
-/// What is still to be done at Keystone before a PlacementAPI may go.
+/// The remaining work at Keystone before a PlacementAPI may go.
 #[derive(Debug)]
 pub enum Removal {
     /// Nothing.

@@ -2,13 +2,13 @@
 //! their order, as a pure function of what is seen.
 //!
 //! An assessment goes as far as what is there allows: an object that is not made yet, an answer
-//! that has not come, or a step of others that is not done ends it. Whoever carries it out applies
+//! that has not come, or a step of others that is not done ends it. The caller applies
 //! [`Assessment::objects`] and assesses again, until nothing is left to apply. So there is nothing
 //! to remember between two of them, and one after a crash goes on where the last one ended.
 //!
-//! What a step depends on is a file of its own: [`secrets`], [`database`], [`keystone`],
-//! [`direct`], [`networks`], [`topology`], [`workloads`]. Each says either what it found or, as a
-//! [`Pending`], why the assessment goes no further.
+//! Each input of a step is a file of its own: [`secrets`], [`database`], [`keystone`], [`direct`],
+//! [`networks`], [`topology`], [`workloads`]. Each says either what it found or, as a [`Pending`],
+//! why the assessment goes no further.
 
 mod credentials;
 mod database;
@@ -42,18 +42,18 @@ use crate::{
 pub use departure::{Departure, departure};
 use others::Whose;
 
-/// What came of looking at everything.
+/// The result of an assessment.
 #[derive(Clone, Debug, Default)]
 pub struct Assessment {
     /// Where each step stands.
     pub steps: Steps,
-    /// What is to be held of others' objects, before anything else is applied.
+    /// Claims on objects of others. They come before everything else.
     pub claims: Vec<Claim>,
-    /// What is to be applied, in this order; what fails holds back the later ones.
+    /// Objects to apply, in this order. A failure holds back the later ones.
     pub objects: Vec<Manifest>,
-    /// What is to be let go of others' objects, once nothing is left to apply.
+    /// Objects of others to release, after nothing is left to apply.
     pub releases: Vec<Release>,
-    /// What is in the way of an object and is to be deleted, by uid.
+    /// Objects to delete, with their uid, because they prevent another object.
     pub deletions: Vec<(ObjectKey, String)>,
     /// True if the PlacementAPI must not go before something else was released: it needs
     /// [`FINALIZER`](crate::domain::FINALIZER), before anything is applied.
@@ -62,11 +62,11 @@ pub struct Assessment {
     pub settled: bool,
     /// When something is different by time alone.
     pub deadline: Option<Timestamp>,
-    /// What status tells beside the conditions, as far as it is known.
+    /// Further values for status, as far as they are known.
     pub found: Found,
 }
 
-/// What status tells beside the conditions. What is not known keeps its value there.
+/// Further values for status, next to the conditions. An unknown value keeps its place in status.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The digest of what the pods read.
@@ -165,7 +165,7 @@ pub fn assess(
                 bound,
                 assessment,
             };
-            // Whatever ends it is noted where it happened.
+            // The step that ended the assessment has recorded the reason.
             let _ = walk.all();
             assessment = walk.assessment;
         }
@@ -187,8 +187,8 @@ struct Walk<'a> {
     random: RandomBytes,
     /// The annotation by which everything is looked at again.
     retry: Option<&'a str>,
-    /// True if the PlacementAPI has ever held anything of others'. What that is, only they tell:
-    /// status may have been written before, or never.
+    /// True if the PlacementAPI has ever held anything of others'. Only these objects show that.
+    /// Status may have been written before, or never.
     bound: bool,
     assessment: Assessment,
 }
@@ -320,7 +320,8 @@ impl Walk<'_> {
     }
 }
 
-/// What was asked for; the end if there is no answer. `step` words a refusal.
+/// Returns the answer to a question, or the end of the assessment if there is none. `step` words a
+/// refusal.
 fn told<T>(step: Step, seen: Seen<T>) -> Result<Option<T>, Pending> {
     match seen {
         Seen::Unknown => Err(Pending::Unsettled),

@@ -14,7 +14,7 @@ use crate::{
     world,
 };
 
-/// Who answers for an object.
+/// The owner of an object.
 pub enum Whose {
     /// Weft: it is made for this PlacementAPI, or by placement-operator, or not there yet.
     Ours(Option<Arc<Value>>),
@@ -161,8 +161,8 @@ impl Walk<'_> {
     }
 
     /// Leaves the registration to keystone-operator: deleted, it would take user, service and
-    /// endpoints along. What is in them stays Weft's: it is found again should keystone-operator be
-    /// asked once more.
+    /// endpoints along. The entries stay Weft's, so that Weft finds them again if keystone-operator
+    /// takes over later.
     fn leave_registration(&mut self) -> Result<(), End> {
         for (step, kind) in [
             (Step::KeystoneEndpoint, kinds::KEYSTONE_ENDPOINT),

@@ -17,9 +17,9 @@ use crate::{
 /// The key of a bundle of certificates.
 pub const BUNDLE: &str = "tls-ca-bundle.pem";
 
-/// What was read.
+/// The Secrets that the assessment has read.
 pub struct Secrets {
-    /// Who Placement is in Keystone; nothing with `auth.strategy: noauth2`. As the original does, a
+    /// Placement's user in Keystone. `None` with `auth.strategy: noauth2`. As the original does, a
     /// wrong value in the Secret of an application credential is reported when the files are
     /// written (`ServiceConfigReady`), not among the inputs.
     pub credentials: Result<Option<Credentials>, State>,

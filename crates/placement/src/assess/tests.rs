@@ -32,7 +32,7 @@ struct Namespace {
     is_openshift: bool,
     /// True if Keystone does nothing.
     keystone_is_down: bool,
-    /// What Keystone was asked for.
+    /// Requests to Keystone.
     asked: Mutex<Vec<Part>>,
 }
 

@@ -1,4 +1,4 @@
-//! What serves and what runs: the Services, the Job that prepares the database, the Deployment.
+//! The workloads: the Services, the Job that prepares the database, the Deployment.
 
 use std::sync::Arc;
 
@@ -142,7 +142,8 @@ impl Walk<'_> {
         self.take(Step::DbSync, Err(Pending::Unmade))
     }
 
-    /// What keeps the latest pod of a Job from running, or what it failed for, in its own words.
+    /// Returns the reason why the latest pod of a Job does not run or has failed, in the pod's own
+    /// words.
     fn trouble(&mut self, job: &str) -> Result<Option<String>, End> {
         let pods = told(
             Step::DbSync,
@@ -246,7 +247,7 @@ fn ended(job: &Value) -> Option<Result<(), String>> {
     })
 }
 
-/// What the Deployment says if its pods are not ready in the time that it gives them.
+/// Returns the Deployment's message if its pods are not ready before its deadline.
 fn deadline_exceeded(deployment: &Value) -> Option<String> {
     let mut conditions = deployment["status"]["conditions"]
         .as_array()

@@ -1,4 +1,4 @@
-//! What runs: the Job that prepares the database, and the Deployment.
+//! The pods: the Job that prepares the database, and the Deployment.
 
 use k8s_openapi::{
     api::core::v1::{
@@ -119,7 +119,7 @@ fn place(pod: &mut Value, config: &Config, inputs: &Inputs) {
     pod["topologySpreadConstraints"] = constraints;
 }
 
-/// What all pods have.
+/// Sets the parts that all pods have.
 fn common(pod: &mut PodSpec, config: &Config, inputs: &Inputs) {
     let spec = config.spec();
     pod.service_account_name = Some(account(config));
@@ -172,12 +172,12 @@ fn common(pod: &mut PodSpec, config: &Config, inputs: &Inputs) {
     }
 }
 
-/// What the containers need and may take.
+/// Sets requests and limits of the containers.
 fn limit(pod: &mut PodSpec, config: &Config) {
     containers(pod).for_each(|container| container.resources = resources(config));
 }
 
-/// What the pods that answer requests have beside.
+/// Sets the further parts of the pods that answer requests.
 fn serve(pod: &mut PodSpec, config: &Config, hash: &str) {
     let mut mounts = Vec::new();
     for (endpoint, secret) in ENDPOINTS

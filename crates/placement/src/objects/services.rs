@@ -7,8 +7,8 @@ use weft_plan::Manifest;
 use super::{BuildError, named, read};
 use crate::Config;
 
-/// Both Services, with what `spec.override.service` changes of them. What is not changed any more
-/// is not in here, so an apply removes it.
+/// Both Services, with what `spec.override.service` changes of them. The list omits objects that do
+/// not change any more, so an apply removes them.
 ///
 /// # Errors
 /// A defect of Weft.
@@ -31,8 +31,8 @@ pub fn services(config: &Config) -> Result<Vec<Manifest>, BuildError> {
         merge(&mut body["spec"], &change["spec"]);
         let service_type = body["spec"]["type"].as_str().unwrap_or_default().to_owned();
         let exposed = endpoint == "public" && service_type == "ClusterIP";
-        // What openstack-operator makes a Route from, and what is looked for by those who run a
-        // name server. Who sets one of them is right.
+        // openstack-operator makes a Route from it, and users of a name server look for it. A user
+        // who sets one of them is right.
         let mut generated = vec![
             ("endpoint", endpoint.to_owned()),
             ("core.openstack.org/ingress_create", exposed.to_string()),
@@ -54,8 +54,8 @@ pub fn services(config: &Config) -> Result<Vec<Manifest>, BuildError> {
     Ok(services)
 }
 
-/// What `change` has wins, field by field. Lists are replaced: those of a Service that can be
-/// changed are.
+/// Merges `change` field by field. Its values win. Lists are replaced: those of a Service that can
+/// be changed are.
 fn merge(base: &mut Value, change: &Value) {
     match change {
         Value::Null => {}

@@ -212,7 +212,7 @@ fn names_and_labels_are_those_of_placement_operator() {
             &json!("cloud")
         )
     );
-    // What runs on a plain cluster has no role at all.
+    // On a plain cluster, no role exists.
     assert!(
         everything(&config, &inputs())
             .iter()
@@ -220,7 +220,7 @@ fn names_and_labels_are_those_of_placement_operator() {
     );
 }
 
-/// What the level `restricted` of the Pod Security Standards asks of a pod; and no token.
+/// Pods satisfy the level `restricted` of the Pod Security Standards, and have no token.
 #[test]
 fn pods_are_restricted_and_have_no_token() {
     for object in [
@@ -664,7 +664,7 @@ fn another_image_or_database_is_another_job_and_another_password_is_none() {
     assert!(job.body()["spec"].get("ttlSecondsAfterFinished").is_none());
 }
 
-/// Whatever the pods read, a change of it replaces them; and what they do not read does not.
+/// A change of anything that the pods read replaces them. Other changes do not.
 #[test]
 fn the_pods_are_replaced_when_what_they_read_changes() {
     let hash = |spec: Value, inputs: &Inputs| {

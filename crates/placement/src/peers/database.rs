@@ -27,7 +27,7 @@ pub const OF_INSTANCE: &str = "dbName";
 /// `DBReady` while nothing is wrong.
 pub const RUNNING: &str = "DB create job still running";
 
-/// What a new account is made from: random bytes.
+/// Random bytes for a new account.
 #[derive(Clone, Copy)]
 pub struct RandomBytes {
     /// Makes the user's name one of its own.
@@ -73,8 +73,8 @@ pub fn secret_name(config: &Config, account: Option<&Value>) -> String {
     )
 }
 
-/// The MariaDBDatabase. What is in the specification of one that is there stays: the name of a
-/// database does not change.
+/// The MariaDBDatabase. The specification of an existing object stays: the name of a database does
+/// not change.
 ///
 /// # Errors
 /// A defect of Weft.
@@ -161,8 +161,8 @@ pub fn host(config: &Config, services: &[Arc<Value>]) -> Result<String, State> {
     }
 }
 
-/// What `MariaDBAccountReady` says: whether an account and its Secret have what they need, which is
-/// not yet that there is a user.
+/// The condition `MariaDBAccountReady`: an account and its Secret are complete. The user may not
+/// exist yet.
 ///
 /// # Errors
 /// They have not.
@@ -187,7 +187,7 @@ pub fn complete(account: &Value, secret: Option<&Value>) -> Result<(), State> {
     Err(Step::MariaDbAccount.fails(lacks))
 }
 
-/// What `DBReady` says: whether database and user have been made.
+/// The condition `DBReady`: database and user exist.
 ///
 /// # Errors
 /// They have not.

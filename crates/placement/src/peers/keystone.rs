@@ -119,7 +119,8 @@ pub fn endpoint(config: &Config) -> Result<Manifest, ManifestError> {
     )
 }
 
-/// What a KeystoneService or KeystoneEndpoint says of itself. Nothing: it says nothing yet.
+/// Returns the state that a KeystoneService or KeystoneEndpoint reports. Nothing: it says nothing
+/// yet.
 pub fn registered(object: &Value) -> Option<State> {
     if is_outdated(object) {
         return Some(State::requested(format!(

@@ -1,5 +1,5 @@
-//! What other operators keep for Placement: its [`database`], its registration in [`keystone`], the
-//! [`topology`] of its pods and its application [`credential`]. Their kinds are plain values:
+//! Objects of other operators for Placement: its [`database`], its registration in [`keystone`],
+//! the [`topology`] of its pods and its application [`credential`]. Their kinds are plain values:
 //! nothing of theirs is linked, and a cluster may lack any of them.
 //!
 //! A reader says what it found, or what the condition of its step says meanwhile. A builder gives
@@ -78,7 +78,7 @@ impl Claim {
         })
     }
 
-    /// What is put on the object, for people.
+    /// Describes the fields that Weft writes on the object.
     pub fn puts(&self) -> String {
         let metadata = &self.body["metadata"];
         let finalizers = metadata["finalizers"]
@@ -136,7 +136,7 @@ impl Release {
         })
     }
 
-    /// What is taken off the object, for people.
+    /// Describes the fields that Weft removes from the object.
     pub fn takes(&self) -> String {
         let steps = self.patch.as_array().into_iter().flatten();
         let taken = steps.filter_map(|step| {
@@ -226,8 +226,9 @@ fn is_outdated(object: &Value) -> bool {
     observed.is_number() && *observed != object["metadata"]["generation"]
 }
 
-/// What a peer says of itself as a whole. As lib-common does it: its Ready if that is True, else
-/// the worst of its conditions, the latest of equally bad ones. Nothing while it says nothing.
+/// Returns the state that a peer reports as a whole. As lib-common does it: its Ready if that is
+/// True, else the worst of its conditions, the latest of equally bad ones. Nothing while it says
+/// nothing.
 fn mirror(object: &Value) -> Option<State> {
     let conditions = object["status"]["conditions"].as_array()?;
     let ready = Live::of(object)

@@ -10,7 +10,7 @@ use weft_api::placement::patterns;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address(String);
 
-/// What is wrong with an address.
+/// The mistake in an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// It names a user.

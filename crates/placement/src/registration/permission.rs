@@ -1,7 +1,7 @@
 //! Which values of Secrets may be sent to a Keystone, and to which one.
 //!
-//! Whoever writes a PlacementAPI names Secrets, their keys and the address, and need not be allowed
-//! to read these Secrets. So somebody else permits it: for a Secret whoever may write it, by
+//! The author of a PlacementAPI names Secrets, their keys and the address, and may have no right to
+//! read these Secrets. So somebody else permits it: for a Secret whoever may write it, by
 //! annotations; for an address the administrator of the operator, by a list, and then of the usual
 //! keys alone.
 
@@ -20,7 +20,7 @@ pub const USERS: &str = "weft.network/keystone-users";
 /// The user whom every administrator changes.
 pub const USER: &str = "placement";
 
-/// What a Secret permits.
+/// The permission in a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permission {
     namespace: String,
@@ -30,7 +30,7 @@ pub struct Permission {
     users: BTreeSet<String>,
 }
 
-/// What is to be sent of a Secret.
+/// The values of a Secret that Weft would send.
 pub struct Ask<'a> {
     /// what the Secret permits
     pub permission: &'a Permission,
@@ -61,13 +61,13 @@ impl Permitted {
     }
 }
 
-/// What nobody has permitted, and how it is permitted.
+/// A missing permission, and the way to give it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotPermitted(String);
 
 impl Permission {
-    /// What this Secret permits.
+    /// Reads the permission in this Secret.
     pub fn of(namespace: &str, secret: &Secret) -> Self {
         let list = |annotation: &str| {
             let text = secret.annotation(annotation).unwrap_or_default();
@@ -131,7 +131,7 @@ fn permits(permission: &Permission, to: &Address) -> bool {
         .any(|url| url.parse().is_ok_and(|url: Address| url == *to))
 }
 
-/// What is lacking for this, with the command that permits it.
+/// Returns the missing permission with the command that gives it.
 fn lack(to: &Address, is_listed: bool, ask: &Ask<'_>) -> Option<String> {
     let Ask {
         permission,

@@ -1,5 +1,5 @@
-//! What is to be done at Keystone at one go, and what came of it. An assessment asks for it;
-//! whoever carries the assessment out does it beside.
+//! A task at Keystone, and its result. An assessment asks for it; whoever carries the assessment
+//! out does it beside.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use super::{Permitted, Wanted};
 /// How Keystone is reached, and as whom.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Access {
-    /// Which one. What follows may be sent there.
+    /// Which one. The permission for the following values.
     pub keystone: Permitted,
     /// The certificates, in PEM form, that it is verified by. Nothing: those of the system.
     pub bundle: Option<Vec<u8>>,
     /// A user of domain Default with the role admin on the system.
     pub user: String,
-    /// That user's password.
+    /// Password of that user.
     pub password: String,
     /// How the user is called in messages: a name that comes from a Secret is not shown. For
     /// example `the user of field 'username' of secret/keystone-admin`.
@@ -46,7 +46,7 @@ pub struct Task {
 /// How far a task is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It is being done. What comes of it is told.
+    /// It is being done. The task is running and reports its result later.
     UnderWay,
     /// It failed, in these words, and is tried again.
     Failed(String),

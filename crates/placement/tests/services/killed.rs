@@ -124,7 +124,7 @@ async fn a_job_that_was_killed_half_way_goes_on_where_it_was() {
     prepare(&cloud.site, &config(), &inputs()).await.unwrap();
 }
 
-/// What is missing is nothing that is done already.
+/// A missing part is no finished work.
 #[tokio::test]
 async fn what_else_is_wrong_with_the_database_ends_it_as_ever() {
     let cloud = Cloud::start().await;

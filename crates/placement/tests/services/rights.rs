@@ -1,12 +1,12 @@
-//! What the containers may: as much as their pods say, and it is enough for all that the other
-//! tests do.
+//! The rights of the containers: exactly those of their pods, and enough for all other tests.
 
 use weft_placement::objects::{deployment, preparation};
 use weft_testenv::services::Site;
 
 use crate::{HOST, config, inputs, keep, pod};
 
-/// Who it is, what it may, whose the file with the passwords is, and whether it may be written to.
+/// Prints user, groups, capabilities, the owner of the file with the passwords, and the right to
+/// write to it.
 const LOOK: &str = "id -u; id -G; grep -E '^(CapPrm|CapEff|CapBnd|NoNewPrivs):' /proc/self/status
 stat -c '%u %g %a' /etc/placement/placement.conf; echo >>/etc/placement/placement.conf || echo read-only";
 
