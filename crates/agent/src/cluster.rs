@@ -29,13 +29,13 @@ pub enum ConnectionError {
     Kubeconfig {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The mistake in it.
         why: String,
     },
     /// Nothing says which cluster.
     #[error("no cluster is configured: set KUBECONFIG, give --kubeconfig, or run in a pod ({0})")]
     None(String),
-    /// What is configured cannot be used.
+    /// The configured client cannot be used.
     #[error("the client of the API server cannot be set up: {0}")]
     Client(kube::Error),
 }
@@ -186,7 +186,7 @@ where
     match never.await {}
 }
 
-/// Who wrote which field is of no interest here, and large.
+/// Removes `managedFields`, which are large and of no use here.
 fn lean<K: Resource>(mut object: K) -> K {
     object.meta_mut().managed_fields = None;
     object

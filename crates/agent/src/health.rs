@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long the agent may take to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
-/// What is known of the process; clones share the same.
+/// The health of the process. Clones share it.
 #[derive(Clone, Default)]
 pub struct Health {
     state: Arc<Mutex<State>>,
@@ -54,7 +54,7 @@ pub struct Answer {
     pub live: bool,
     /// True if it acts on the host.
     pub ready: bool,
-    /// What there is to say, in one line.
+    /// The message, in one line.
     pub message: String,
 }
 
@@ -167,7 +167,7 @@ pub fn serve(health: Health, socket: &Path) -> io::Result<()> {
                 continue;
             };
             let answer = serde_json::to_vec(&health.answer()).unwrap_or_default();
-            // Who asked may have gone.
+            // The client may have gone.
             let _ = tokio::time::timeout(ANSWER_LIMIT, stream.write_all(&answer)).await;
         }
     });

@@ -18,7 +18,7 @@ const FOLDER: &str = "history";
 pub struct Entry {
     /// When.
     pub at: Timestamp,
-    /// Whose change it was.
+    /// The owner of the change.
     pub what: String,
     /// Why it failed and was rolled back; `None` if it was done.
     pub failure: Option<String>,

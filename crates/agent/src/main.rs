@@ -39,7 +39,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Serve this node until told to stop: report its network as NodeNetworkState and change it as
-    /// policies say. What the DaemonSet runs
+    /// policies say. The DaemonSet runs this command
     Run(Run),
     /// Make this host as the cluster says, report, and end; for those who start the agent
     /// themselves instead of a DaemonSet
@@ -54,7 +54,7 @@ enum Command {
         timeout: u64,
     },
     /// Say whether the agent of this pod acts on its host and has seen it; exit code 0 if so, 1 if
-    /// not. What the DaemonSet's probes run
+    /// not. The DaemonSet's probes run this command
     Health {
         /// Only whether the process works, which it does also while it waits for another agent to
         /// end
@@ -112,7 +112,7 @@ struct Run {
     /// Complete says so
     #[arg(long, env = "WEFT_AGENT_REPORT_BYTES", default_value_t = Extent::default().budget, value_name = "BYTES")]
     report_bytes: usize,
-    /// What is logged
+    /// Log level
     #[arg(long, env = "LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
     log_level: Level,
     /// Log text lines instead of JSON
@@ -145,8 +145,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ends the program with help, or with what is wrong with the command line. That repeats what was
-/// typed, or what a script has passed on.
+/// Ends the program with help, or with what is wrong with the command line. clap's message repeats
+/// the input of a person, or of a script.
 fn refuse(error: &clap::Error) -> ! {
     if !error.use_stderr() {
         error.exit();
@@ -265,8 +265,8 @@ fn log(level: Level, text: bool) {
         Level::Warn => LevelFilter::WARN,
         Level::Error => LevelFilter::ERROR,
     };
-    // What the libraries have to say of a failure, the agent says itself, once. At DEBUG nmstate
-    // would print whole connections, with secrets.
+    // The agent itself reports each failure once, so the libraries' own messages are off. At DEBUG
+    // nmstate would print whole connections, with secrets.
     let quiet = if level < LevelFilter::DEBUG {
         LevelFilter::OFF
     } else {

@@ -1,9 +1,9 @@
 //! When the host is looked at: whenever something changed there, soon, and not more often than it
 //! can bear.
 //!
-//! Nothing is polled. What the kernel and NetworkManager tell leads to one look after
-//! [`Pace::quiet`] without more of it, at the latest after [`Pace::latest`]; a full look every
-//! [`SAFETY_NET`] would find what nobody told.
+//! Nothing is polled. Events of the kernel and of NetworkManager lead to one look after
+//! [`Pace::quiet`] without further events, at the latest after [`Pace::latest`]. A full look every
+//! [`SAFETY_NET`] finds changes without an event.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -48,12 +48,12 @@ impl Default for Pace {
     }
 }
 
-/// What the host was at one look.
+/// The host at one look.
 #[derive(Clone, Debug)]
 pub struct Observation {
     /// Its network as nmstate has it, without secrets; not normalised.
     pub state: NetworkState,
-    /// Who said so.
+    /// The backend that reported it.
     pub backend: Backend,
     /// The kernel's index of each interface that it knows.
     pub indexes: BTreeMap<String, u32>,
@@ -64,7 +64,7 @@ pub struct Observation {
 pub struct Look {
     /// How many there have been, this one included.
     pub number: u64,
-    /// What it was, or why it could not be seen.
+    /// The observation, or the reason why there is none.
     pub seen: Result<Arc<Observation>, HostError>,
 }
 
@@ -130,7 +130,7 @@ struct Eye {
     /// False when no change will be told any more.
     told: bool,
     asked: mpsc::UnboundedReceiver<oneshot::Sender<()>>,
-    /// Who wants to know of the next look.
+    /// Callers that wait for the next look.
     waiting: Vec<oneshot::Sender<()>>,
     held: watch::Receiver<usize>,
     show: watch::Sender<Option<Look>>,

@@ -19,7 +19,7 @@ use crate::{
     work::Worker,
 };
 
-/// What only a process of its own needs.
+/// Options of a process of its own.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// A kubeconfig; else what is usual in a pod or for a person.
@@ -67,7 +67,7 @@ pub async fn run(options: Options, settings: Settings) -> anyhow::Result<()> {
 /// process.
 ///
 /// # Errors
-/// What is configured of the cluster cannot be used, or the host has ended.
+/// The configured cluster cannot be used, or the host has ended.
 pub async fn serve(
     host: Arc<dyn Host>,
     changes: Changes,
@@ -84,8 +84,7 @@ pub async fn serve(
     let observer = Observer::start(host.clone(), changes, health.clone());
     let states = cluster::state(client.clone(), &settings.node);
     let (tell_own, own) = watch::channel(Verdict::default());
-    // What a process before this one has left in the middle is cleaned up before anything is
-    // reported.
+    // The agent cleans up after an interrupted process before it reports anything.
     let worker = Worker::start(
         host,
         config,

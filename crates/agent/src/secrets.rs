@@ -1,6 +1,6 @@
 //! Secrets that policies refer to: read from the agent's own namespace when they are needed, and
-//! not kept. What is kept is where they stand in the state of the host, so that no report shows
-//! what is there.
+//! not kept. The agent remembers the places of secrets in the state of the host, so that no report
+//! shows a value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ pub enum Error {
         name: String,
         /// The agent's namespace.
         namespace: String,
-        /// What the API server says.
+        /// The error of the API server.
         source: Box<kube::Error>,
     },
     /// It is not a text.
@@ -43,8 +43,7 @@ pub enum Error {
     },
 }
 
-/// Reads what these refer to. What is not there is left out: whoever fills it in says where it is
-/// missing.
+/// Reads what these refer to. The result omits missing values. The caller reports their places.
 pub async fn read(
     client: &Client,
     namespace: &str,

@@ -6,7 +6,7 @@ use weft_node_network::normalise::{BUDGET, Filter};
 
 use crate::probes::Prober;
 
-/// What an agent is told; one in a process of its own, or one of many that are simulated in one.
+/// Settings of an agent, be it a process of its own or one of many that a process simulates.
 #[derive(Clone)]
 pub struct Settings {
     /// The name of the Node that it runs on.
@@ -15,13 +15,13 @@ pub struct Settings {
     pub namespace: String,
     /// The folder of what must outlive the process.
     pub state_dir: PathBuf,
-    /// What is reported.
+    /// The extent of the report.
     pub extent: Extent,
-    /// What must be reachable after a change; of the cluster it learns here.
+    /// Peers that must be reachable after a change. The process adds those of the cluster.
     pub prober: Prober,
 }
 
-/// What of the network is reported.
+/// The extent of the report about the network.
 #[derive(Clone, Debug)]
 pub struct Extent {
     /// Which interfaces.

@@ -12,7 +12,7 @@ const GRACE: Duration = Duration::from_secs(25);
 pub(crate) async fn last_change(health: &Health) {
     let mut under_way = health.under_way();
     tracing::info!(changes = *under_way.borrow(), "stopping");
-    // What does not end in time NetworkManager rolls back, and the next process says so.
+    // If the work does not end in time, NetworkManager rolls back, and the next process reports it.
     let _ = tokio::time::timeout(GRACE, under_way.wait_for(|count| *count == 0)).await;
 }
 

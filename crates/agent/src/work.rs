@@ -35,7 +35,7 @@ const LAST_GRANTS: Duration = Duration::from_secs(2);
 /// end.
 const LAST_CHANGE: Duration = Duration::from_secs(180);
 
-/// What passes go by.
+/// The state between reconciles.
 pub(crate) struct Worker {
     enactor: Enactor,
     observer: Observer,
@@ -75,7 +75,7 @@ impl Worker {
             observer: Some(observer.clone()),
         })
         .await?;
-        // What was seen so far may be what has just been rolled back.
+        // An earlier observation may show a state that has just been rolled back.
         observer.refresh().await;
         Ok(Self {
             enactor,
@@ -143,7 +143,7 @@ impl Worker {
             (None, Some(_)) => {}
         }
         if report.changed {
-            // What was seen before the change says nothing any more.
+            // An observation from before the change counts no more.
             self.observer.refresh().await;
         }
         Some(report)
@@ -176,7 +176,7 @@ impl Worker {
                 changed = self.enactments.changed() => changed?,
                 changed = self.looks.changed() => {
                     changed?;
-                    // That is no news of what is wanted.
+                    // Such an event changes no wish.
                     continue;
                 }
                 () = tokio::time::sleep_until(until) => if may_end { return Ok(report) } else { continue },
@@ -205,8 +205,8 @@ pub enum Once {
     Waiting,
 }
 
-/// Carries out what the cluster says once, reports, and ends. What fails is tried again until
-/// `patience` is over.
+/// Carries out what the cluster says once, reports, and ends. The command repeats a failed attempt
+/// until `patience` is over.
 ///
 /// # Errors
 /// It cannot start, or not report.
@@ -271,7 +271,7 @@ pub async fn once(
     if let Err(why) = settled? {
         bail!(why);
     }
-    // What was granted before the operator knew that must not be left behind.
+    // A permission from a time when the operator did not know that the state must not stay behind.
     let report = worker
         .settle(deadline, LAST_GRANTS)
         .await?

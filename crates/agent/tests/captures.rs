@@ -1,6 +1,5 @@
 //! Captures as `weft_node_network` carries them out, against nmstate's own: the same captured
-//! states and the same filled templates. What differs, differs on purpose and stands in
-//! [`ON_PURPOSE`].
+//! states and the same filled templates. A difference is on purpose and listed in [`ON_PURPOSE`].
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -10,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use weft_node_network::{capture, state};
 
-/// What nmstate refuses or knows differently, with what is captured here.
+/// Expressions that nmstate refuses or reads differently, with the result here.
 const ON_PURPOSE: [(&str, &str); 5] = [
     // nmpolicy had it, nmstate has not.
     ("interfaces.type!=ethernet", "br0"),
@@ -240,7 +239,7 @@ fn what_is_different_is_so_on_purpose() {
     }
 }
 
-/// What can stand on the left and on the right, also what is nowhere to be found.
+/// Values for the left and the right side, also some that exist nowhere.
 fn property() -> impl Strategy<Value = (&'static str, &'static str)> {
     let interfaces = [
         ("name", "eth0 eth1 br0 none"),

@@ -12,7 +12,7 @@ use weft_agent::{secrets, state_dir::StateDir};
 
 const HIDDEN: &str = "<_password_hid_by_nmstate>";
 
-/// What it prints, and its exit code.
+/// Runs the agent. Returns its output and its exit code.
 fn agent(folder: &Path, arguments: &[&str]) -> (String, Option<i32>) {
     let output = Command::new(env!("CARGO_BIN_EXE_weft-agent"))
         .args(arguments)

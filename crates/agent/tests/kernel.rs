@@ -1,5 +1,4 @@
-//! What a host without NetworkManager says of its network, each test in a network namespace of its
-//! own.
+//! Reports of a host without NetworkManager, each test in a network namespace of its own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -168,7 +167,7 @@ fn routes_of_routing_daemons_are_no_change() {
     });
 }
 
-/// Who was busy meanwhile has one look to take, not hundreds.
+/// A reader that was busy has one look to take, not hundreds.
 #[test]
 fn what_comes_together_is_one_change() {
     on_host(|_host, mut changes| async move {

@@ -54,7 +54,7 @@ impl Drop for Running {
     }
 }
 
-/// What `weft-agent health` says, and whether that is good.
+/// Runs `weft-agent health`. Returns its output and its verdict.
 fn health(folder: &Path, arguments: &[&str]) -> (bool, String) {
     let output = agent(folder, &[&["health"], arguments].concat())
         .output()

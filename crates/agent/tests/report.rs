@@ -1,5 +1,5 @@
-//! What the agent writes about a host, against a real API server. The host is a network namespace
-//! without NetworkManager.
+//! The agent's writes about a host, on a real API server. The host is a network namespace without
+//! NetworkManager.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 

@@ -1,5 +1,5 @@
-//! What `weft` knows of nmstate's states, without nmstate, is what nmstate says itself: asked value
-//! by value, it answers what it would take instead.
+//! Compares the schema of `weft` with nmstate itself. The test asks nmstate value by value, and
+//! nmstate's errors list the accepted ones.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{collections::BTreeMap, path::Path};
@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 /// A word that is none anywhere.
 const NONE: &str = "weft-asks";
 
-/// What is learnt of a place where nothing is right: ipv4 has the keys of ipv6, and takes none of
-/// their values.
+/// The result for a place that accepts nothing: ipv4 has the keys of ipv6 and accepts none of their
+/// values.
 const NOTHING: &str = "nothing";
 
 /// The keys of an interface that are tried with each type; nmstate does not list them.
@@ -122,7 +122,7 @@ fn schema() -> Value {
                 .insert(key.to_owned(), learn(&place));
         }
     }
-    // What every type has is said once.
+    // Common keys of all types appear once.
     for key in KEYS {
         let nodes: Vec<&Value> = types.values().filter_map(|keys| keys.get(key)).collect();
         if nodes.len() == TYPES.len() && nodes.windows(2).all(|pair| pair[0] == pair[1]) {
@@ -157,7 +157,8 @@ fn answer(state: Value) -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-/// What nmstate takes at a place; `place` says what it answers to a value there.
+/// Learns the values that nmstate accepts at a place. `place` returns nmstate's answer to a value
+/// there.
 fn learn(place: &dyn Fn(Value) -> Result<(), String>) -> Value {
     if let Err(message) = place(json!(NONE))
         && message.contains("unknown variant")

@@ -16,14 +16,14 @@ pub(crate) struct SpecificationPolicy<'a> {
     pub versions: &'a [&'a str],
     /// Its name in URLs.
     pub plural: &'a str,
-    /// What must hold for the policy to look at an object: a name and an expression.
+    /// Name and expression of a condition. The policy judges an object only if it holds.
     pub when: (&'a str, &'a str),
-    /// What the validations share: names and expressions.
+    /// Variables for the validations: names and expressions.
     pub variables: &'a [(&'a str, &'a str)],
     /// See [`refused`].
     pub validations: Vec<Value>,
-    /// What becomes of an object that a validation finds fault with: `Deny`, or `Warn`, which tells
-    /// the user and lets it pass.
+    /// The treatment of an object that fails a validation: `Deny`, or `Warn`, which informs the
+    /// user and accepts the object.
     pub action: &'a str,
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct AccountPolicy<'a> {
     pub grants: &'a [&'a str],
     /// Group, resources and operations.
     pub writes: &'a [(&'a str, &'a [&'a str], &'a [&'a str])],
-    /// What the validations share: names and expressions.
+    /// Variables for the validations: names and expressions.
     pub variables: Vec<(&'a str, String)>,
     /// See [`forbidden`].
     pub validations: Vec<Value>,
@@ -144,7 +144,8 @@ impl AccountPolicy<'_> {
     }
 }
 
-/// Whether one of these ServiceAccounts asks, in whatever namespace it is.
+/// Returns an expression that is true if one of these ServiceAccounts of any namespace sends the
+/// request.
 fn is_account(names: &[&str]) -> String {
     format!(
         "request.userInfo.username.matches('^system:serviceaccount:[^:]+:({})$')",
@@ -172,7 +173,8 @@ pub(crate) fn no_token_secret() -> Value {
     )
 }
 
-/// Whether two maps have the same entries but for those whose key, `k`, is `free`.
+/// Returns an expression that is true if two maps have the same entries, except those whose key,
+/// `k`, is `free`.
 pub(crate) fn same_but(one: &str, other: &str, free: &str) -> String {
     format!(
         "{one}.all(k, {free} || (k in {other} && {one}[k] == {other}[k])) && {other}.all(k, {free} || k in {one})"

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What the condition is about, for example Available, Progressing or Degraded.
+    /// Type of the condition, for example Available, Progressing or Degraded.
     #[serde(rename = "type")]
     pub type_: String,
 

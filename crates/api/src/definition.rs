@@ -16,7 +16,7 @@ pub(crate) struct Definition<'a> {
     pub kind: &'a str,
     /// Its name in URLs.
     pub plural: &'a str,
-    /// What people type instead.
+    /// Short name for the command line.
     pub short_name: Option<&'a str>,
     /// `Cluster` or `Namespaced`.
     pub scope: &'a str,
@@ -29,7 +29,7 @@ pub(crate) struct Definition<'a> {
     /// what is stored as such can be read as one of the others, and is stored anew when it is next
     /// written.
     pub given_up: Option<&'a str>,
-    /// What `kubectl get` shows beside the name.
+    /// Further columns of `kubectl get`.
     pub columns: Vec<Value>,
     /// See [`object`].
     pub schema: Value,
@@ -140,7 +140,7 @@ pub(crate) fn age() -> Value {
     json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"})
 }
 
-/// What the tests of all definitions ask.
+/// Common questions of the tests of all definitions.
 #[cfg(test)]
 pub(crate) mod testing {
     #![allow(clippy::unwrap_used)]

@@ -35,11 +35,11 @@ pub struct DriftedField {
     /// Where in the object, for example spec.template.spec.containers[name=kube-multus].image.
     pub path: String,
 
-    /// What it should be; left out if it should not be there.
+    /// The wanted value. Omitted if the field should not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired: Option<String>,
 
-    /// What it is; left out if it is not there.
+    /// The live value. Omitted if the field does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actual: Option<String>,
 

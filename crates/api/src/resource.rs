@@ -22,11 +22,11 @@ macro_rules! custom_resource {
             #[serde(default)]
             pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
 
-            /// What the user asks for.
+            /// The user's configuration.
             #[serde(default)]
             pub spec: $spec,
 
-            /// What the operator reports.
+            /// The operator's report.
             #[serde(default)]
             pub status: Option<$status>,
         }

@@ -1,7 +1,7 @@
-//! What the CEL rules of all schemas have in common.
+//! Common properties of the CEL rules of all schemas.
 //!
-//! What can never work is refused by `kubectl apply` itself, and no webhook is needed. Three things
-//! hold for every rule:
+//! `kubectl apply` itself refuses a configuration that can never work. No webhook is needed. Three
+//! things hold for every rule:
 //!
 //! - **CEL of Kubernetes 1.32**, the oldest version that Weft runs on.
 //! - **It stands as low in the schema as it can.** A rule is not enforced on an update that leaves

@@ -3,9 +3,9 @@
 //!
 //! A definition has no references, so affinity is repeated at each use and in each version. It has
 //! no texts for that reason: with them the definition would no longer fit the annotation in which
-//! `kubectl apply` keeps what it applied (256 KiB for all annotations). What a pattern or an
-//! enumeration can say costs the API server nothing; the limits of lists keep the cost of the rules
-//! within what it allows, and nobody comes near them.
+//! `kubectl apply` keeps what it applied (256 KiB for all annotations). A pattern or an enumeration
+//! costs the API server nothing. The limits of lists keep the cost of the rules below its bound,
+//! and no user comes near them.
 
 use kube_core::Rule;
 use schemars::{Schema, SchemaGenerator, json_schema};
@@ -18,7 +18,7 @@ use crate::{
 
 /// The form of the key of a label, for people.
 const KEY: &str = "up to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends, with or without a DNS name and '/' before it";
-/// What the value of a label looks like, for people.
+/// The rule for the value of a label, for people.
 const VALUE: &str = "at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends";
 
 /// Labels that a node must have.
@@ -148,7 +148,7 @@ fn toleration() -> [Rule; 5] {
 }
 
 fn node_affinity() -> Value {
-    // What is only preferred may name values that no label can have.
+    // A preferred term may name values that no label can have.
     let (required, preferred) = (
         node_term(json!({"type": "string", "maxLength": 63, "pattern": LABEL_VALUE})),
         node_term(json!({"type": "string", "maxLength": 253})),

@@ -41,7 +41,7 @@ fn simplify(schema: &mut Schema) {
     }
 }
 
-/// What the tests of the definitions have in common.
+/// Common helpers of the tests of the definitions.
 #[cfg(test)]
 pub(crate) mod testing {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -90,7 +90,7 @@ pub(crate) mod testing {
 
     /// A value with every field that the schema has.
     pub(crate) fn example(schema: &Value) -> Value {
-        // What may be of two types has none.
+        // A value that may be of two types has none.
         match schema["type"].as_str().unwrap_or("string") {
             "object" => {
                 let properties = schema["properties"].as_object().into_iter().flatten();

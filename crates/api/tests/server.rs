@@ -235,7 +235,7 @@ async fn people_see_columns_texts_and_hints() {
             .await;
     assert!(!quiet.contains("hints"), "{quiet}");
 
-    // Whoever does not touch the specification is not bothered with it.
+    // An unchanged specification causes no refusal.
     cluster
         .kubectl_with_input(
             &["replace", "-f", "-"],
@@ -344,7 +344,7 @@ async fn installs_over_the_definition_of_cnao_0_23() {
 async fn installs_over_the_definition_of_cnao_0_102() {
     let cluster = control_plane().await;
     fixture(&cluster, "cnao-0.102.crd.yaml").await;
-    // What CNAO took, some of it by mistake.
+    // Objects that CNAO accepted, some of them by mistake.
     let spec = "
 kubeMacPool: {rangeStart: '0a:00:00:00:00:00', rangeEnd: '02:00:00:00:00:ff'}
 selfSignConfiguration: {caRotateInterval: 48h, caOverlapInterval: -1h, certRotateInterval: 24h, certOverlapInterval: 12h}

@@ -15,7 +15,7 @@ use crate::{
     suggest::did_you_mean,
 };
 
-/// What a document is to us.
+/// The meaning of a document for Weft.
 pub enum Subject {
     /// A custom resource of one of our domains, in a version that is served.
     Ours(&'static Entry),
@@ -127,7 +127,7 @@ pub fn identify(document: &Value) -> Subject {
     )
 }
 
-/// What can be checked, in a sentence.
+/// Returns the kinds that Weft can check, in a sentence.
 pub fn known_kinds() -> String {
     let text = |definition: &CustomResourceDefinition| {
         format!(
@@ -155,15 +155,15 @@ fn versions_text(group: &str, versions: &[&str]) -> String {
         .join(" or ")
 }
 
-/// What came of the checks of one resource.
+/// The result of the checks of one resource.
 pub struct Checked {
     /// Everything that is wrong.
     pub findings: Vec<Finding>,
-    /// What it leads to, if it is valid.
+    /// The decision, if the resource is valid.
     pub decision: Option<Decision>,
     /// True if something was drawn at random, and so is just an example.
     pub drawn: bool,
-    /// What the user should know and that is no error.
+    /// Hints for the user that are no errors.
     pub notes: Vec<String>,
 }
 
@@ -197,8 +197,8 @@ pub fn check(entry: &'static Entry, domain: &dyn Domain, resource: &Value) -> Re
             Some(decision)
         }
         Err(refusal) => {
-            // What cannot be read as a whole has a field of the wrong type, and the schema has
-            // named it.
+            // A resource that cannot be read as a whole has a field of the wrong type, and the
+            // schema has named it.
             let is_told = |problem: &Problem| problem.field == "spec" && !findings.is_empty();
             let problems: Vec<_> = refusal
                 .problems
@@ -228,7 +228,8 @@ pub fn check(entry: &'static Entry, domain: &dyn Domain, resource: &Value) -> Re
     })
 }
 
-/// What the API server would say: schema and rules. Returns everything that is wrong, and notes.
+/// Returns the API server's findings: schema and rules. Returns everything that is wrong, and
+/// notes.
 ///
 /// # Errors
 /// The definition has no schema for the resource's version, which would be a defect of Weft.
@@ -244,7 +245,7 @@ pub fn check_against(
     Ok((findings, notes))
 }
 
-/// What the API server would say of the name.
+/// Returns the API server's finding about the name.
 fn name_of(resource: &Value) -> Option<Finding> {
     let metadata = &resource["metadata"];
     let message = match metadata["name"].as_str().unwrap_or_default() {
@@ -318,7 +319,7 @@ fn add(findings: &mut Vec<Finding>, more: impl Iterator<Item = Finding>) {
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     let overlap = |one: &str, other: &str| {
-        // What is said of `spec` as a whole says nothing of its fields.
+        // A finding about `spec` as a whole says nothing about its fields.
         one == other
             || (one != "spec" && inside(one, other))
             || (other != "spec" && inside(other, one))
@@ -393,9 +394,9 @@ fn broken_rules(
         .collect()
 }
 
-/// What the domain makes of the resource on a cluster of which nothing is known and that it has not
-/// been applied to. RandomBytes always fall the same way, so that equal input gives equal output;
-/// the flag tells whether they were used.
+/// Decides about the resource on a cluster without facts, before it was ever applied. RandomBytes
+/// always fall the same way, so that equal input gives equal output; the flag tells whether they
+/// were used.
 pub fn decide(
     domain: &dyn Domain,
     resource: &Value,

@@ -64,7 +64,7 @@ impl Cli {
     /// Runs the command; its exit code is part of its result.
     ///
     /// # Errors
-    /// What keeps the command from doing its work, in words for the user.
+    /// The reason why the command cannot do its work, in words for the user.
     pub fn run(self) -> Result<ExitCode> {
         match self.command {
             Command::Operator(args) => operator::run(args),
@@ -85,8 +85,8 @@ impl Cli {
     }
 }
 
-/// Ends the program with help, or with what is wrong with the command line. That repeats what was
-/// typed, or what a script has passed on.
+/// Ends the program with help, or with what is wrong with the command line. clap's message repeats
+/// the input of a person, or of a script.
 fn refuse(error: &clap::Error) -> ! {
     if !error.use_stderr() {
         error.exit();
@@ -114,7 +114,7 @@ fn arguments(invoked_as: &str, typed: impl IntoIterator<Item = OsString>) -> Vec
         "cluster-network-renderer" => &["render-network"],
         _ => &[],
     };
-    // Whoever calls it in full all the same, as the image of Weft does, means what they say.
+    // A caller that names the command in full, as the image of Weft does, means it.
     let in_full = before
         .first()
         .is_some_and(|command| arguments.get(1).is_some_and(|typed| typed == *command));

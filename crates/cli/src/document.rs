@@ -29,7 +29,7 @@ impl From<Location> for Position {
 /// One document of a file.
 #[derive(Debug)]
 pub struct Document {
-    /// What it says.
+    /// The content.
     pub value: Value,
     positions: HashMap<String, Place>,
 }
@@ -66,12 +66,12 @@ impl Document {
     }
 }
 
-/// What is wrong with a text that is not YAML.
+/// The mistake in a text that is not YAML.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NotYaml {
     /// Where, if the parser knows.
     pub position: Option<Position>,
-    /// What it says.
+    /// The content.
     pub message: String,
 }
 

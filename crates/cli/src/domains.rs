@@ -33,7 +33,7 @@ pub struct Entry {
     pub reports: &'static [Report],
     /// Admission policies that belong to its API.
     pub admission: fn() -> Vec<Value>,
-    /// What there is to install.
+    /// The parts to install.
     pub install: Install,
 }
 
@@ -85,7 +85,7 @@ pub struct Install {
     /// Values in the example that lead to other objects than the ones it has: where it has the
     /// field, its owner may be asked for them.
     pub alternatives: &'static [Alternative],
-    /// What can be chosen by `--components`.
+    /// Choices for `--components`.
     pub components: &'static [Component],
     /// The environment variable that tells the operator which components were chosen, where it
     /// watches less without the others.

@@ -1,5 +1,5 @@
-//! What there is to give back of a PlacementAPI: its objects are in its namespace and known by
-//! their label, and some of other people's are held.
+//! Objects of a PlacementAPI to give back: its own are in its namespace and have its label, and
+//! Weft holds some objects of others.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -20,10 +20,10 @@ use crate::{
     output,
 };
 
-/// What is to be done beside giving objects back, in this order.
+/// Further work besides giving objects back, in this order.
 #[derive(Default)]
 pub struct Handover {
-    /// What has to be in the specification, as a merge patch and for people.
+    /// Fields that the specification must have, as a merge patch and for people.
     missing: Option<(Value, String)>,
     /// Which finalizers of Weft's alone go.
     releases: Vec<Release>,
@@ -128,7 +128,7 @@ impl Handover {
         self.missing.is_none() && self.releases.is_empty()
     }
 
-    /// What would be done, a line each.
+    /// Returns the work to do, a line each.
     pub fn preview(&self, site: &Site, resource: &Value) -> Vec<String> {
         let title = output::title(site.entry.resource, resource);
         let missing = self
@@ -146,7 +146,7 @@ impl Handover {
             .collect()
     }
 
-    /// Does it. What was done is not done again, so it can be repeated.
+    /// Does it. You can repeat the call, because it skips finished work.
     ///
     /// # Errors
     /// The cluster does not let us.

@@ -12,8 +12,8 @@ use crate::{
     online::{Online, Site},
 };
 
-/// What `weft manifests` prints for a domain, as its operator is installed. Where no operator
-/// tells, once for each layout.
+/// Returns the objects that `weft manifests` prints for a domain, as its operator is installed.
+/// Where no operator tells, once for each layout.
 ///
 /// # Errors
 /// The operator's list of served namespaces cannot be read.

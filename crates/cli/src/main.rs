@@ -1,6 +1,6 @@
 //! `weft`: the operator and, offline, the same code for people.
 //!
-//! Each command is a file in [`commands`]. What they have in common:
+//! Each command is a file in [`commands`]. Common properties of all commands:
 //!
 //! - [`domains`]: which domains there are, the only place that names one;
 //! - [`sources`], [`document`]: files, and YAML that knows its lines;

@@ -16,7 +16,7 @@ use weft_plan::{Kind, Live, Problem, kinds};
 
 use crate::{document, online::Online, output::Style, sources::Source};
 
-/// What the operator and the agents would refuse in an object of `nmstate.io`, beyond its
+/// Returns the refusals of operator and agents for an object of `nmstate.io`, beyond those of its
 /// definition.
 pub fn problems(object: &Value) -> Vec<Problem> {
     match object["kind"].as_str() {
@@ -57,7 +57,7 @@ struct Policy {
     spec: NodeNetworkConfigurationPolicySpec,
 }
 
-/// What a policy has made of a node where it is done.
+/// The result of a policy on a finished node.
 struct Done {
     node: String,
     policy: String,
@@ -72,12 +72,12 @@ pub struct Nodes {
     labels: BTreeMap<String, BTreeMap<String, String>>,
     policies: BTreeMap<String, Policy>,
     done: Vec<Done>,
-    /// What has to be said of them.
+    /// Notes about them.
     pub notes: Vec<String>,
 }
 
 impl Nodes {
-    /// What a cluster says.
+    /// Reads a cluster.
     ///
     /// # Errors
     /// The cluster does not let us look, or does not know the kinds.
@@ -101,8 +101,8 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// What files say: NodeNetworkStates, Nodes for their labels, and the policies that are there
-    /// already with their enactments; lists of them, too.
+    /// Reads files: NodeNetworkStates, Nodes for their labels, and existing policies with their
+    /// enactments, also in lists.
     ///
     /// # Errors
     /// A file is no YAML, or there is no NodeNetworkState in them.

@@ -1,5 +1,5 @@
-//! What all commands that talk to a cluster have in common: which cluster, and what of Weft is in
-//! it.
+//! Common parts of all commands that use a cluster: the choice of the cluster, and Weft's
+//! installation in it.
 
 use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
 
@@ -100,7 +100,7 @@ pub struct Online {
     metrics: Metrics,
 }
 
-/// What is known of a domain in a cluster.
+/// Known facts about a domain in a cluster.
 pub struct Site {
     /// The domain.
     pub entry: &'static Entry,
@@ -285,7 +285,7 @@ impl Online {
 }
 
 impl Site {
-    /// That the cluster does not know the kind, and what to do.
+    /// Returns an error that the cluster does not know the kind, with the way out.
     pub fn not_installed(&self) -> anyhow::Error {
         let kind = self.entry.resource;
         anyhow!(

@@ -133,33 +133,34 @@ impl Style {
         }
     }
 
-    /// What a line is about.
+    /// Marks the subject of a line.
     pub fn bold(self, text: &str) -> String {
         self.paint("1", text)
     }
 
-    /// What is wrong.
+    /// Marks an error.
     pub fn bad(self, text: &str) -> String {
         self.paint("1;31", text)
     }
 
-    /// What is on its way, or changes.
+    /// Marks a change, or progress.
     pub fn pending(self, text: &str) -> String {
         self.paint("33", text)
     }
 
-    /// What is beside the point.
+    /// Marks a side note.
     pub fn dim(self, text: &str) -> String {
         self.paint("2", text)
     }
 
-    /// What is well.
+    /// Marks success.
     pub fn good(self, text: &str) -> String {
         self.paint("32", text)
     }
 }
 
-/// What a resource is called to people: `NMState nmstate`, `PlacementAPI openstack/placement`.
+/// Returns the name of a resource for people: `NMState nmstate`, `PlacementAPI
+/// openstack/placement`.
 pub fn title(kind: Kind, resource: &Value) -> String {
     let resource = Live::of(resource);
     ObjectKey::new(kind, resource.namespace(), resource.name()).human()
@@ -243,7 +244,7 @@ mod tests {
         assert_eq!(shown(&Style { colour: false }.bold("a\x07b")), "a^Gb");
     }
 
-    /// Whoever prints YAML prints it as it is.
+    /// Commands print YAML as it is.
     #[test]
     fn yaml_escapes_control_characters_itself() {
         let object = json!({"a\u{1b}b": "c\u{7}\u{9b}\u{7f}\r", "block": "line\u{1b}[2J\nline\n"});

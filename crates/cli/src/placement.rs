@@ -44,11 +44,10 @@ const OTHER_EXAMPLE: RandomBytes = RandomBytes {
     password: [0xa5; 16],
 };
 
-/// Fills in what a resource alone does not tell. What is taken for granted, and what is missing,
-/// becomes a note.
+/// Fills in what a resource alone does not tell. Assumptions and missing inputs become notes.
 ///
 /// # Errors
-/// What is set in the environment is refused.
+/// A variable of the environment has an invalid value.
 pub fn complete(review: &mut Review, sources: &[Source], environment: &Environment) -> Result<()> {
     let is_placement = |resource: &&mut Resource| resource.entry.resource == kinds::PLACEMENT_API;
     let Review {
@@ -84,7 +83,7 @@ pub fn complete(review: &mut Review, sources: &[Source], environment: &Environme
 /// files.
 ///
 /// # Errors
-/// What is set in the environment is refused.
+/// A variable of the environment has an invalid value.
 pub fn note_unpermitted(
     review: &mut Review,
     sources: &[Source],
@@ -113,7 +112,7 @@ pub fn note_unpermitted(
     Ok(())
 }
 
-/// Everything that stands in the files. Whatever is wrong with one has been told.
+/// Everything that stands in the files. Earlier checks have reported mistakes in the files.
 fn given(sources: &[Source]) -> Vec<Value> {
     let documents = sources
         .iter()
@@ -122,7 +121,7 @@ fn given(sources: &[Source]) -> Vec<Value> {
     documents.map(|document| document.value).collect()
 }
 
-/// What would happen with a PlacementAPI in a cluster, and what is to be told beside.
+/// Returns the effect of a PlacementAPI in a cluster, with notes.
 ///
 /// # Errors
 /// The cluster does not let us look.
@@ -174,7 +173,7 @@ pub async fn plan(online: &Online, site: &Site, wanted: &Value) -> Result<(Previ
     {
         notes.push("what the operator registers in Keystone by itself is not shown".to_owned());
     }
-    // What other dice make otherwise is drawn; the name of an object may be, too.
+    // Values that differ with other random bytes are random. The name of an object may be one.
     let others = look(&answers, OTHER_EXAMPLE).objects;
     let other = |object: &Manifest| {
         others
@@ -248,7 +247,7 @@ fn release(release: &Release) -> Change {
     }
 }
 
-/// What the deletion of a PlacementAPI would remove, and release.
+/// Returns the objects that the deletion of a PlacementAPI would remove and release.
 ///
 /// # Errors
 /// The cluster does not let us look.
@@ -289,7 +288,7 @@ pub async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Pr
             answers.insert(question, answer);
         }
     };
-    // What goes is released first, which nobody needs to be told.
+    // The operator first releases the objects that it deletes, which is no news for users.
     let stays = |release: &&Release| removals.iter().all(|removal| removal.object != release.key);
     let changes = releases.iter().filter(stays).map(self::release).collect();
     Ok(Preview {

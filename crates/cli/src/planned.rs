@@ -16,15 +16,15 @@ pub struct Planned {
     pub file: String,
     /// Its domain.
     pub domain: &'static str,
-    /// What happens to the resource itself.
+    /// The effect on the resource itself.
     pub effect: Effect,
-    /// What happens to its objects.
+    /// The effect on its objects.
     pub preview: Preview,
-    /// What is worth telling.
+    /// Notes.
     pub notes: Vec<String>,
 }
 
-/// What happens to the resource itself.
+/// The effect on the resource itself.
 pub enum Effect {
     /// It stays as it is, or is not there to be deleted.
     None,
@@ -235,8 +235,8 @@ impl Planned {
         text
     }
 
-    /// What is not wanted any more, under a heading: what goes, and what stays with the reason that
-    /// all of it has in common.
+    /// Returns unwanted objects under headings: deleted ones, and those that stay with their common
+    /// reason.
     fn removals(&self) -> [(&str, Option<&str>, Vec<&Change>); 2] {
         let (stays, goes): (Vec<_>, Vec<_>) = self
             .preview

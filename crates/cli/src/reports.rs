@@ -8,7 +8,7 @@ use weft_plan::ObjectKey;
 
 use crate::online::{Online, Site};
 
-/// What there is of them.
+/// The existing reports.
 #[derive(Default)]
 pub struct Reports {
     /// Those that tell, and nothing more, with their uid.
@@ -63,7 +63,7 @@ impl Reports {
             .map(|(kind, count)| format!("{count} objects {kind}"))
     }
 
-    /// Deletes those that only tell. Whoever writes them must be gone: an agent makes its own anew.
+    /// Deletes those that only tell. Their writers must be gone: an agent recreates its own report.
     ///
     /// # Errors
     /// The cluster does not let us.

@@ -15,7 +15,7 @@ use crate::{
     sources::Source,
 };
 
-/// What came of the checks of all files.
+/// The result of the checks of all files.
 #[derive(Default, Serialize)]
 pub struct Review {
     /// Everything that is wrong.
@@ -25,7 +25,7 @@ pub struct Review {
     /// Objects of other kinds of our APIs in these files: checked, and nothing more to be done with
     /// them here.
     pub others: Vec<Other>,
-    /// What is worth telling and no error.
+    /// Hints that are no errors.
     pub notes: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ pub struct Resource {
     pub source: String,
     /// Kind and name, for people.
     pub title: String,
-    /// What it leads to, if it is valid.
+    /// The outcome, if the resource is valid.
     pub outcome: Option<Outcome>,
     /// The domain whose resource it is.
     pub entry: &'static Entry,
@@ -59,7 +59,7 @@ pub struct Resource {
     pub value: Value,
 }
 
-/// What a valid resource leads to.
+/// The outcome of a valid resource.
 pub struct Outcome {
     /// The objects.
     pub decision: Decision,
@@ -97,7 +97,7 @@ pub struct Located {
 /// Checks everything in these files.
 ///
 /// # Errors
-/// What is set in the environment is refused, or there is nothing at all to check.
+/// A variable of the environment has an invalid value, or there is nothing to check.
 pub fn review(sources: &[Source], environment: &Environment) -> Result<Review> {
     let mut review = Review::default();
     for source in sources {
@@ -209,7 +209,7 @@ impl Review {
         Ok(())
     }
 
-    /// That a resource has no effect, since one of these files counts before it.
+    /// A finding that a resource has no effect, because another one in these files counts.
     fn second(&self, entry: &Entry, value: &Value) -> Option<Finding> {
         let of = |value: &Value, field: &str| {
             value["metadata"][field]

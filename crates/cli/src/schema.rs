@@ -17,7 +17,7 @@ pub struct Finding {
     pub path: String,
     /// True if the name of the field is what is wrong, not its value.
     pub about_key: bool,
-    /// What is wrong, and the way out.
+    /// The mistake, and the way out.
     pub message: String,
 }
 
@@ -212,8 +212,8 @@ fn wrong_type(schema: &Value, value: &Value) -> Option<String> {
     (!fits).then(|| format!("must be {wanted}, not {}{quotes}", describe(value)))
 }
 
-/// What the schema's value validations have against the value. These also stand inside of `allOf`
-/// and its like.
+/// Returns the findings of the schema's value validations about the value. These also stand inside
+/// of `allOf` and its like.
 fn value_complaints(schema: &Value, value: &Value) -> Vec<String> {
     let mut complaints = Vec::new();
     if let Some(allowed) = schema["enum"].as_array()

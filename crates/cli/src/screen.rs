@@ -13,7 +13,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// What stdout is connected to.
+    /// Opens the screen that stdout is connected to.
     pub fn stdout() -> Self {
         Self {
             terminal: Term::buffered_stdout(),

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 pub struct Source {
     /// As it is told to people: the path, or `stdin`.
     pub name: String,
-    /// What it holds.
+    /// The content.
     pub text: String,
 }
 

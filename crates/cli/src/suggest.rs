@@ -1,4 +1,4 @@
-//! What somebody may have meant who misspelt a word.
+//! Guesses the word that a user meant.
 
 /// The closest of the known words, if one is close enough to be a likely slip: at most a third of
 /// its letters differ, the case of letters and the signs between words not counted.

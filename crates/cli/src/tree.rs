@@ -13,13 +13,13 @@ use crate::{
 pub struct Domain {
     /// As on the command line.
     pub name: &'static str,
-    /// The kind of its resource.
+    /// The examples of placement-operator's readme work.
     pub kind: &'static str,
     /// The operator's Deployment and image, if there is one.
     pub operator: Option<(String, String)>,
     /// True if the cluster serves the kind.
     pub installed: bool,
-    /// Who works on it.
+    /// The operators of the domain.
     pub presence: Presence,
     /// True if the leader has not fallen silent.
     pub alive: bool,
@@ -28,7 +28,7 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// What is known before anything was asked about the resources.
+    /// Returns the known facts before the command reads any resource.
     pub fn of(site: &Site, presence: Presence, alive: bool) -> Self {
         Self {
             name: site.entry.name,
@@ -350,7 +350,7 @@ fn is_told_below(line: &str, overview: &Overview) -> bool {
     })
 }
 
-/// What is set for a component, also what was left open in its specification.
+/// Returns the settings of a component, with defaults for open fields.
 fn settings(component: &Component, overview: &Overview) -> String {
     let effective =
         overview.resource["status"]["effectiveConfiguration"][&component.name].as_object();
@@ -390,7 +390,7 @@ fn branch(
         .workloads
         .iter()
         .map(|workload| leaf(workload, style));
-    // What a workload says of itself is newer than what status says of it.
+    // The workload's own status is newer than the resource's.
     let messages = component.messages.iter().filter(|message| {
         !component
             .workloads

@@ -26,7 +26,7 @@ use crate::{
 /// How often it is looked whether something is gone.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What is to be removed.
+/// The extent of the removal.
 pub struct Scope {
     /// Which domains.
     pub domains: Vec<&'static Entry>,
@@ -45,14 +45,14 @@ pub struct Uninstall<'a> {
     resources: Vec<(usize, Value)>,
     /// Inventories of resources that are gone.
     orphans: Vec<(usize, Owner)>,
-    /// What `weft manifests` has installed, and leases, in the order in which it goes.
+    /// Objects of `weft manifests` and Leases, in the order of removal.
     objects: Vec<ObjectKey>,
     namespaces: Vec<ObjectKey>,
     definitions: Vec<ObjectKey>,
     reports: Reports,
-    /// What stays, and why.
+    /// Objects that stay, with the reason.
     stays: BTreeMap<ObjectKey, String>,
-    /// What stays of resources that some of their objects outlive, by kind and name.
+    /// Objects that outlive their resource, by kind and name.
     outliving: BTreeMap<String, (usize, String)>,
 }
 
@@ -168,7 +168,7 @@ impl<'a> Uninstall<'a> {
         Ok(())
     }
 
-    /// What `weft manifests` would install here and is there.
+    /// Finds the existing ones among the objects that `weft manifests` installs.
     async fn find_installation(&mut self) -> Result<()> {
         let (mut objects, mut namespaces, mut definitions) =
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -250,7 +250,7 @@ impl<'a> Uninstall<'a> {
             && (self.definitions.is_empty() || !self.scope.crds)
     }
 
-    /// What would be removed, for people.
+    /// Returns the objects to remove, for people.
     pub fn preview(&self, style: Style) -> String {
         let mut text = String::new();
         let mut line = |what: String| text.push_str(&format!("{} {what}\n", style.bad("-")));
@@ -280,7 +280,7 @@ impl<'a> Uninstall<'a> {
         text + &self.kept(style)
     }
 
-    /// What stays, for people.
+    /// Returns the objects that stay, for people.
     pub fn kept(&self, style: Style) -> String {
         let outliving = self.outliving.iter().map(|(what, (count, why))| {
             format!("{} {count} objects of {what}: {why}\n", style.dim("="))
@@ -299,8 +299,8 @@ impl<'a> Uninstall<'a> {
     /// Removes it all, in order, and says each step.
     ///
     /// # Errors
-    /// Something could not be removed, or is not gone in time. What is done is done; another run
-    /// goes on from there.
+    /// Something could not be removed, or is not gone in time. Finished work stays. Another run
+    /// continues from there.
     pub async fn run(mut self) -> Result<()> {
         for (index, resource) in &self.resources {
             self.remove_resource(&self.sites[*index], resource).await?;
@@ -550,7 +550,7 @@ impl<'a> Uninstall<'a> {
     }
 }
 
-/// What the operator says of a teardown.
+/// Returns the operator's report about a teardown.
 fn progress(resource: &Value) -> String {
     let conditions = resource["status"]["conditions"]
         .as_array()

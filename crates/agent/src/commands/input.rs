@@ -17,7 +17,7 @@ use weft_plan::Problem;
 use super::From;
 use crate::probes::Target;
 
-/// What files ask for.
+/// The wishes in files.
 pub struct Wanted {
     pub desired: NetworkState,
     /// `policies br1, dns`.

@@ -1,4 +1,4 @@
-//! What a person on the host can do without Kubernetes, with the code that the agent runs.
+//! Commands for a person on the host, without Kubernetes, with the code that the agent runs.
 
 mod input;
 pub mod output;
@@ -21,7 +21,7 @@ use crate::{
     transaction::{Change, Done, Transactor},
 };
 
-/// What every command needs.
+/// Options of every command.
 #[derive(Args, Clone, Debug)]
 pub struct Common {
     /// Folder for the journal, the history and what the agent knows of pods' ports

@@ -42,8 +42,7 @@ pub fn print_state(state: &Value, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// What would change, as `weft plan` prints it; where a value is one of these secrets, something
-/// else stands in its place.
+/// Prints the changes as `weft plan` prints them. A mask replaces each of these secrets.
 pub fn print_differences(differences: &[Difference], desired: &Value, secrets: &BTreeSet<String>) {
     let desired = without(desired, secrets);
     for Difference {

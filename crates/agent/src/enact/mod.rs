@@ -1,9 +1,9 @@
 //! The enactments of a node: merged into one desired state, made so in one transaction, and
 //! reported.
 //!
-//! A pass looks at everything anew. What was done is told by the status of the enactments, what a
-//! policy may fall back to by the agent's folder; so a pass after a crash, or with an object that
-//! somebody has changed, is a pass like any other.
+//! A pass looks at everything anew. The status of the enactments records finished work, and the
+//! agent's folder records the fallback of each policy. So a reconcile after a crash, or with an
+//! object that another user has changed, is a reconcile like any other.
 
 mod attempts;
 mod pass;
@@ -46,7 +46,7 @@ const MANAGER: &str = "weft/agent";
 /// When a status could not be written.
 const WRITE_AGAIN: Duration = Duration::from_secs(5);
 
-/// What an [`Enactor`] works with.
+/// The parts that an [`Enactor`] works with.
 #[derive(Clone)]
 pub struct Settings {
     /// Changes the host.
@@ -57,11 +57,11 @@ pub struct Settings {
     pub namespace: String,
     /// How often and how soon a policy is tried again.
     pub retries: Retries,
-    /// Who looks at the host, and must not while a change may still be rolled back.
+    /// The observer of the host, which must not look while a change may still be rolled back.
     pub observer: Option<Observer>,
 }
 
-/// What there is at the moment.
+/// The current objects.
 #[derive(Clone, Debug)]
 pub struct Inputs<'a> {
     /// The number of the list that the enactments began with, see
@@ -75,18 +75,18 @@ pub struct Inputs<'a> {
     pub own: Option<&'a Value>,
     /// The host as it was seen last, secrets hidden.
     pub current: &'a NetworkState,
-    /// Who said so.
+    /// The backend that reported it.
     pub backend: &'a Backend,
 }
 
-/// What a pass has done.
+/// The result of a reconcile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Call again after this time at the latest.
     pub again: Option<Duration>,
     /// True if the host was changed, or changed and changed back.
     pub changed: bool,
-    /// What became of the node's own desired state, if there is one.
+    /// The result of the node's own desired state, if there is one.
     pub own: Option<Result<(), Failure>>,
     /// How many enactments are failing.
     pub failing: usize,
@@ -175,7 +175,7 @@ impl Enactor {
             if let Err(error) = self.clean_up().await {
                 tracing::error!(%error, "what was applied is not known");
             }
-            // What was seen before is no more.
+            // An earlier observation counts no more.
             return Report {
                 changed: true,
                 again: Some(Duration::ZERO),
@@ -238,7 +238,7 @@ impl Enactor {
         }
     }
 
-    /// Writes a status if it says something new. Whether it is written.
+    /// Writes a status if it says something new. Returns true if the write succeeded.
     async fn write(
         &mut self,
         wish: &mut Wish,

@@ -16,7 +16,7 @@ pub(super) const RECONCILED: &str = "successfully reconciled";
 /// The message of what is taken back.
 pub(super) const REVERTED: &str = "successfully reverted";
 
-/// What an enactment's conditions say.
+/// The state that an enactment's conditions show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Progressing,
@@ -28,7 +28,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// What a status says already.
+    /// Reads the state from a status.
     pub fn of(status: &Status) -> Option<Self> {
         let message = |type_: &str| {
             let holds = status
@@ -87,12 +87,12 @@ impl State {
 pub(super) struct Aside {
     /// How the host differs, if it does.
     pub drifted: Option<String>,
-    /// Who contradicts, if somebody does.
+    /// The owner that contradicts, if there is one.
     pub conflict: Option<String>,
 }
 
 impl Aside {
-    /// What a status says already.
+    /// Reads the state from a status.
     pub fn of(status: &Status) -> Self {
         let message = |type_: &str| {
             let holds = status

@@ -1,5 +1,5 @@
-//! What was applied on this host for each policy, in the agent's folder: what a policy that may not
-//! go on keeps, and the way back.
+//! The applied state of each policy on this host, in the agent's folder: the state that a stopped
+//! policy keeps, and the way back.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::{
 
 const FILE: &str = "applied.json";
 
-/// What was applied for a policy last.
+/// The state that was applied for a policy last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Applied {
     /// The policy's generation.
@@ -54,8 +54,8 @@ impl Store {
         self.0.get(policy)
     }
 
-    /// A policy is applied on a host that was like this before. What is known of it already, as
-    /// after a crash, stays: the host is not any more as it was before.
+    /// A policy is applied on a host that was like this before. Earlier notes stay, as after a
+    /// crash: the host is not any more as it was before.
     pub fn applied(&mut self, policy: &str, generation: i64, desired: Value, before: &Value) {
         if self
             .0
@@ -66,7 +66,7 @@ impl Store {
         }
         let undo = revert::revert(before, &desired, &state::empty());
         let undo = match self.0.remove(policy) {
-            // What an earlier generation has changed goes back to what was there before that one.
+            // Changes of an earlier generation go back to the state before that generation.
             Some(earlier) => {
                 let layer = |priority, state| Layer {
                     owner: Owner::Policy(policy.to_owned()),
@@ -87,7 +87,7 @@ impl Store {
         );
     }
 
-    /// Forgets policies that nobody answers for any more. Whether there were any.
+    /// Forgets policies that nobody answers for any more. Returns true if it removed any.
     pub fn keep(&mut self, mut is_kept: impl FnMut(&str) -> bool) -> bool {
         let before = self.0.len();
         self.0.retain(|policy, _| is_kept(policy));

@@ -1,5 +1,5 @@
-//! What one enactment asks of the node, and how far it has got: read from the object itself, so
-//! that a new start knows it too.
+//! The wish of one enactment and its progress. Both come from the object itself, so that a
+//! restarted agent knows them, too.
 
 use serde_json::Value;
 use weft_api::node_network::{
@@ -35,11 +35,11 @@ pub(super) struct Wish {
     pub policy: String,
     /// The `metadata.generation` of the enactment, which the status acknowledges.
     pub observed: i64,
-    /// That of the policy.
+    /// Generation of the policy.
     pub generation: i64,
     pub decision: Decision,
     pub retry: Option<String>,
-    /// What was granted, with its generation.
+    /// The granted specification, with its generation.
     pub granted: Option<(i64, Spec)>,
     /// The last status, of this process if it has written one.
     pub status: Status,
@@ -79,8 +79,8 @@ impl Wish {
         self.status.observed_generation == Some(self.observed)
     }
 
-    /// What failed for a reason that may go by itself, an interface that is not there, another
-    /// policy or NetworkManager, is looked at anew each time.
+    /// A failure that may pass by itself (a missing interface, another policy, NetworkManager) gets
+    /// a new look each time.
     pub fn standing(&self) -> Standing {
         let phase = self
             .status
@@ -178,7 +178,7 @@ impl Wish {
             .as_ref()
             .and_then(|(_, spec)| spec.priority)
             .unwrap_or_default();
-        // What takes a policy back gives way to everything that others want.
+        // A revert of a policy gives way to the wishes of all others.
         let rank = if self.decision == Decision::Revert {
             Rank::Policy(i64::MIN)
         } else {

@@ -17,7 +17,7 @@ use rtnetlink::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What a bridge keeps of a port, and forgets with it.
+/// Settings of a port that a bridge keeps, and loses with the port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// VLANs with their flags, as `struct bridge_vlan_info` has them.
@@ -38,7 +38,7 @@ pub struct Port {
     pub bridge: String,
     /// True if it is set up.
     pub up: bool,
-    /// What the bridge keeps of it.
+    /// Settings that the bridge keeps for it.
     pub settings: Settings,
 }
 
@@ -230,7 +230,7 @@ fn link(message: LinkMessage) -> Option<Link> {
     (!link.name.is_empty()).then_some(link)
 }
 
-/// What the bridge or a protocol works out itself is left out, and so is what newer kernels add: a
+/// The list omits values that the bridge or a protocol computes, and those of newer kernels: one
 /// value that cannot be set makes the kernel refuse all of them.
 fn can_be_set(option: &InfoBridgePort) -> bool {
     use InfoBridgePort as Option;

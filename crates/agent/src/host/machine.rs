@@ -102,7 +102,7 @@ impl Machine {
     }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())

@@ -1,4 +1,4 @@
-//! What NetworkManager knows of ports, and that it is told to leave pods' ports alone.
+//! Ports as NetworkManager knows them, and its order to ignore ports of pods.
 
 use std::collections::BTreeSet;
 

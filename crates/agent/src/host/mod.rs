@@ -1,4 +1,4 @@
-//! What the agent asks of the host that it runs on.
+//! The agent's interface to its host.
 //!
 //! Everything that reads or changes a host's network goes through [`Host`], and that it changed by
 //! itself comes as [`Changes`]. An agent that is simulated for a measurement differs from a real
@@ -99,8 +99,8 @@ pub trait Host: Send + Sync + 'static {
     /// NetworkManager is not there or does not answer.
     fn configured(&self, links: Vec<String>) -> BoxFuture<'_, Result<BTreeSet<String>, HostError>>;
 
-    /// Has NetworkManager leave links alone until it or the link starts anew. What it does not know
-    /// is none of its business.
+    /// Has NetworkManager leave links alone until it or the link starts anew. NetworkManager
+    /// ignores a link that it does not know.
     ///
     /// # Errors
     /// NetworkManager is not there or does not answer.
@@ -110,7 +110,7 @@ pub trait Host: Send + Sync + 'static {
     /// other calls, not after them. `servers` are the name servers of the host, by its state.
     ///
     /// # Errors
-    /// What went wrong, in words.
+    /// The failure in words.
     fn reach<'a>(
         &'a self,
         peer: &'a Peer,
@@ -118,10 +118,10 @@ pub trait Host: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<(), String>>;
 }
 
-/// What to read.
+/// The parts to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// With passwords in clear. What was read so must never leave the process.
+    /// With passwords in clear. The result must never leave the process.
     pub secrets: bool,
     /// Only what was configured: without what DHCP, router advertisements and LLDP neighbours have
     /// brought.
@@ -133,13 +133,13 @@ pub struct Query {
 pub struct Retrieved {
     /// As nmstate has it, not normalised.
     pub state: NetworkState,
-    /// Who answered.
+    /// The backend that answered.
     pub backend: Backend,
     /// The kernel's index of each interface that it knows.
     pub indexes: BTreeMap<String, u32>,
 }
 
-/// Who holds the configuration of a host's network.
+/// The program that holds the configuration of a host's network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// NetworkManager: the network can be read and changed.
@@ -167,7 +167,7 @@ pub struct ApplyOptions {
     pub verify: bool,
     /// Forgotten at the next boot.
     pub memory_only: bool,
-    /// How long all of it may take. What is not done by then is given up, and NetworkManager rolls
+    /// How long all of it may take. After that time the agent gives up, and NetworkManager rolls
     /// back when the checkpoint's time is over.
     pub limit: Duration,
 }
@@ -239,14 +239,14 @@ impl From<NmstateError> for HostError {
     }
 }
 
-/// What has changed on the host by itself: only that something has. What it is now, a look says.
+/// A change of the host by itself, without its content. The agent looks to find the new state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A link, address, route or rule of the kernel.
     Kernel,
     /// Something that NetworkManager knows.
     NetworkManager,
-    /// Who answers: NetworkManager came, or went.
+    /// The backend: NetworkManager came, or went.
     Backend,
     /// Nobody knows: the kernel had more to say than its buffer holds.
     Lost,

@@ -1,4 +1,4 @@
-//! What the kernel tells of its own accord, by the multicast groups of rtnetlink(7).
+//! Events of the kernel, by the multicast groups of rtnetlink(7).
 
 use std::io;
 
@@ -35,8 +35,8 @@ impl Events {
         Ok(Self(socket))
     }
 
-    /// Tells of what matters, for ever. What has not been taken yet is one change together with
-    /// what comes.
+    /// Tells of what matters, for ever. Events in the queue are one change together with the next
+    /// ones.
     pub async fn tell(self, changes: mpsc::Sender<Change>) {
         let mut datagram = Vec::with_capacity(1 << 16);
         loop {

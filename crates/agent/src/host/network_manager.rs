@@ -20,8 +20,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 const WAY_OUT: &str =
     "start NetworkManager on the host, and see that the agent's pod mounts the host's /run/dbus";
 
-/// Who answers now. A bus would start NetworkManager for whoever calls it, so its name is looked
-/// for first.
+/// Returns the backend that answers now. A bus would start NetworkManager for whoever calls it, so
+/// its name is looked for first.
 pub async fn find() -> Backend {
     match tokio::time::timeout(LIMIT, version()).await {
         Ok(Ok(Some(version))) => Backend::NetworkManager { version },
@@ -111,7 +111,7 @@ async fn listen(tell: &mpsc::Sender<Change>, pause: &mut Pause) -> zbus::Result<
         .receive_name_owner_changed_with_args(&[(0, NAME)])
         .await?;
     pause.reset();
-    // What happened before is not known.
+    // Earlier events are unknown.
     let _ = tell.try_send(Change::Backend);
     loop {
         let change = tokio::select! {

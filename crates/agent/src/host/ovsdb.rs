@@ -22,7 +22,7 @@ pub enum Error {
     /// The connection failed.
     #[error("{0}")]
     Connection(#[from] io::Error),
-    /// What came back is no answer.
+    /// The text is not a valid answer.
     #[error("the answer cannot be read: {0}")]
     Answer(#[from] serde_json::Error),
     /// The server's words.

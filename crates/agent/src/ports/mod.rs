@@ -25,7 +25,7 @@ pub enum Error {
     /// The host does not say how they are.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// What is known of them cannot be kept.
+    /// The agent cannot store its notes about them.
     #[error(transparent)]
     State(#[from] state_dir::Error),
 }
@@ -54,17 +54,17 @@ pub struct Attachment {
     pub bridge: String,
 }
 
-/// What putting back ports did.
+/// The result of attaching ports again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reattached {
-    /// What is attached again.
+    /// Ports that are attached again.
     pub done: Vec<Attachment>,
-    /// What is not, and why.
+    /// Ports that are not, with the reason.
     pub failed: Vec<(Attachment, String)>,
 }
 
 impl Memory {
-    /// What the agent before knew.
+    /// Loads the notes of an earlier process.
     pub fn load(dir: &StateDir) -> Result<Self, state_dir::Error> {
         Ok(dir.read(FILE)?.unwrap_or_default())
     }
@@ -141,7 +141,7 @@ impl Memory {
         self.ports.values().filter(is_lost).cloned().collect()
     }
 
-    /// What is to be remembered: how ports are attached, and of those that are not how they were.
+    /// Returns the ports to remember: attached ports, and the last attachment of the others.
     fn after(
         &self,
         seen: &Seen,

@@ -2,7 +2,7 @@
 //! change of the bridge leaves them alone, but they go with its row, and whoever makes the bridge
 //! anew, a rollback of its deletion too, does not know of them.
 //!
-//! What is put back is the host's end of a veth pair that is there. The representor of a virtual
+//! The agent attaches the host's end of an existing veth pair. The representor of a virtual
 //! function (SR-IOV) outlasts its pod, so nothing here tells whether one still wants it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ const OWNER: &str = "ovs-cni.network.kubevirt.io";
 /// the device; what is put back in between nobody would remove.
 const PUT_BACK: &str = "weft.network/put-back";
 
-/// What of a port is its configuration, and does not refer to other rows (ovs-vswitchd.conf.db(5)).
+/// Columns of a port that are configuration and refer to no other rows (ovs-vswitchd.conf.db(5)).
 const PORT_COLUMNS: [&str; 8] = [
     "cvlans",
     "external_ids",
@@ -68,7 +68,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// What the agent before knew.
+    /// Loads the notes of an earlier process.
     ///
     /// # Errors
     /// The agent's folder cannot be read.
@@ -139,7 +139,7 @@ impl Memory {
         self.ports.values().filter(is_lost).collect()
     }
 
-    /// What is to be remembered: how ports are attached, and of those that are not how they were.
+    /// Returns the ports to remember: attached ports, and the last attachment of the others.
     fn after(&self, switch: &Switch, seen: &Seen, bridges: &BTreeSet<String>) -> Self {
         let known: BTreeSet<&str> = self
             .ports

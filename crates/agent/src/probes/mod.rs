@@ -1,5 +1,5 @@
-//! Whether the node still reaches what it needs, asked from inside the agent: no process is
-//! started, and no answer is remembered.
+//! Checks that the node still reaches its peers, from inside the agent: it starts no process and
+//! remembers no answer.
 //!
 //! Before a change the probes that succeed are chosen: what is out of reach already cannot tell a
 //! good change from a bad one. After it each of them must succeed once more, before the
@@ -35,7 +35,7 @@ pub struct Unreachable {
     pub message: String,
 }
 
-/// What must be reachable.
+/// A peer that must be reachable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The API server answers over a new connection.
@@ -57,8 +57,7 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    /// What a policy's probe asks for; `None` if it says nothing that is known here, which
-    /// validation refuses beforehand.
+    /// Reads a policy's probe. `None` if it holds nothing known, which validation refuses before.
     pub fn of(probe: &Probe) -> Option<Self> {
         Peer::of(probe).map(Self::Peer)
     }

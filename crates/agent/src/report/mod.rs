@@ -52,8 +52,8 @@ pub enum Error {
     Secrets(#[from] state_dir::Error),
 }
 
-/// What came of the node's own desired state, and of which object that was: a report never says of
-/// a newer one what was true of an older.
+/// The result of the node's own desired state, with the object's generation, so that a report never
+/// claims something about a newer object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     uid: Option<String>,
@@ -62,7 +62,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// What came of the desired state in this object.
+    /// The result of the desired state in this object.
     pub fn on(object: Option<&NodeNetworkState>, own: Own) -> Self {
         let metadata = object.map(|object| &object.metadata);
         Self {
@@ -239,8 +239,8 @@ impl Reporter {
         Ok(())
     }
 
-    /// Looks again when the label that asks for it has changed. What it was when the agent started
-    /// does not matter: it has just looked.
+    /// Looks again when the label that asks for it has changed. Its value at the agent's start does
+    /// not matter, because the agent has just looked.
     async fn obey(&mut self, object: Option<&NodeNetworkState>) {
         let label = object.and_then(|object| {
             object

@@ -18,7 +18,7 @@ use super::status::without_state;
 /// The API server takes 10,000 operations at most.
 const MOST: usize = 5_000;
 
-/// What makes `new` of `old`.
+/// Returns the patch that turns `old` into `new`.
 ///
 /// # Errors
 /// One of them cannot be written as JSON.
@@ -53,8 +53,8 @@ fn add(path: PointerBuf, value: Value) -> PatchOperation {
     PatchOperation::Add(AddOperation { path, value })
 }
 
-/// What makes `new` of `old`, both being at `path` of the object. All of `new` at once, if that is
-/// shorter.
+/// Returns the patch that turns `old` into `new`, both at `path` of the object. All of `new` at
+/// once, if that is shorter.
 fn difference(path: &PointerBuf, old: &Value, new: Value) -> Vec<PatchOperation> {
     let mut operations = Vec::new();
     walk(path, old, &new, &mut operations);

@@ -1,4 +1,5 @@
-//! What a NodeNetworkState says, from a look at the host and from what it said before. Pure.
+//! Computes the status of a NodeNetworkState, from a look at the host and from the status before.
+//! Pure.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,7 @@ use crate::{
     observe::Observation,
 };
 
-/// What came of the node's own desired state, the one in its NodeNetworkState.
+/// The result of the desired state in the node's own NodeNetworkState.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Own {
     /// It has none.
@@ -29,7 +30,7 @@ pub enum Own {
     Failed(String),
 }
 
-/// What the status is made of.
+/// The input of the status.
 pub struct Facts<'a> {
     /// The latest look.
     pub seen: Result<&'a Observation, &'a HostError>,
@@ -37,11 +38,11 @@ pub struct Facts<'a> {
     pub before: Option<&'a NodeNetworkStateStatus>,
     /// The object's `metadata.generation`.
     pub generation: Option<i64>,
-    /// What to report.
+    /// The choice of reported parts.
     pub filter: &'a Filter,
     /// Why the API server has refused a larger report.
     pub refused: Option<&'a str>,
-    /// What came of the own desired state.
+    /// The result of the own desired state.
     pub own: &'a Own,
     /// Where the host has values that are not to be shown.
     pub secrets: &'a BTreeSet<Place>,
@@ -155,7 +156,7 @@ pub(super) fn without_state(status: &NodeNetworkStateStatus) -> NodeNetworkState
     }
 }
 
-/// What can be configured on the node, beside what any has.
+/// Returns the optional features that the node supports.
 fn capabilities(seen: &Observation) -> Vec<String> {
     let network_manager =
         matches!(seen.backend, Backend::NetworkManager { .. }).then_some("NetworkManager");

@@ -10,7 +10,7 @@ use crate::host::HostError;
 /// events and logs.
 const MAX: usize = 256;
 
-/// What went wrong.
+/// A failed transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// In which phase.
@@ -21,9 +21,9 @@ pub struct Failure {
     pub kind: Option<String>,
     /// The property, for example `interfaces[eth1].mtu`.
     pub path: Option<String>,
-    /// What the property should be.
+    /// The wanted value.
     pub wanted: Option<String>,
-    /// What it is.
+    /// The live value.
     pub found: Option<String>,
     /// One or two sentences.
     pub message: String,
@@ -55,8 +55,8 @@ impl Failure {
         }
     }
 
-    /// What nmstate says in this phase. Its kinds do not tell everything apart, so its sentences
-    /// are read: those of version 2.2.62.
+    /// Returns the failure for an error of nmstate in this phase. Its kinds do not tell everything
+    /// apart, so its sentences are read: those of version 2.2.62.
     pub fn nmstate(phase: Phase, error: &NmstateError) -> Self {
         Self {
             phase,
@@ -64,7 +64,8 @@ impl Failure {
         }
     }
 
-    /// What the host says, in this phase unless nmstate's words tell a later one.
+    /// Returns the failure for an error of the host, in this phase unless nmstate's words show a
+    /// later one.
     pub fn host(phase: Phase, error: &HostError) -> Self {
         match error {
             HostError::Nmstate { kind, message } => {
@@ -174,7 +175,7 @@ impl Property {
     }
 }
 
-/// What a sentence of nmstate is about.
+/// Returns the property that a sentence of nmstate is about.
 fn property(said: &str) -> Option<Property> {
     if let Some(rest) = said.strip_prefix("Verification failure: ") {
         let (reference, rest) = rest.split_once(" desire '")?;
@@ -221,7 +222,7 @@ fn property(said: &str) -> Option<Property> {
         }
     }
     if let Some(rest) = said.strip_prefix("Absent/Down interface ") {
-        // What follows is the interface as Rust prints it, in full.
+        // After that comes the interface in full, as Rust prints it.
         let (interface, _) = rest.split_once(" still found as ")?;
         let name = interface
             .rsplit_once('/')

@@ -1,4 +1,4 @@
-//! What a transaction leaves in the agent's folder while it runs, for the next start after a crash.
+//! The file in the agent's folder while a transaction runs, for the next start after a crash.
 
 use jiff::Timestamp;
 use nmstate::NetworkState;
@@ -16,21 +16,21 @@ const STATES: &str = "transaction-states.json";
 pub struct Journal {
     /// The phase that has begun.
     pub phase: Phase,
-    /// Whose change it is, for people.
+    /// The owner of the change, for people.
     pub what: String,
     /// When the transaction began.
     pub began: Timestamp,
 }
 
-/// What is needed to undo a change that NetworkManager itself cannot undo any more, because it was
-/// started anew meanwhile.
+/// The input for an undo that NetworkManager itself cannot do any more, because it was restarted
+/// meanwhile.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct States {
     /// The host before, secrets included.
     pub before: NetworkState,
-    /// What was to be changed, secrets included.
+    /// The wanted state, secrets included.
     pub desired: NetworkState,
-    /// What is written down with the change.
+    /// The note that belongs to the change.
     pub note: Option<Note>,
 }
 
@@ -79,7 +79,7 @@ impl Journal {
         dir.remove(STATES)
     }
 
-    /// What a process that did not come to the end has left.
+    /// Returns the journal of an interrupted process.
     pub fn left(dir: &StateDir) -> Result<Option<(Self, Option<States>)>, Error> {
         match dir.read::<Self>(PHASE)? {
             Some(journal) => Ok(Some((journal, dir.read(STATES)?))),
@@ -120,7 +120,7 @@ mod tests {
             journal.enter(&dir, phase).unwrap();
             assert_eq!(applied(&dir), Some(json!({"p": 1})), "{phase}");
         }
-        // Whoever finds the journal later, as after a crash, has what is to be written down.
+        // A later process that finds the journal, as after a crash, finds the note, too.
         let (left, found) = Journal::left(&dir).unwrap().unwrap();
         assert_eq!(
             (left.phase, found.as_ref().unwrap().note.clone()),

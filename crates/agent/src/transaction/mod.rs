@@ -36,26 +36,26 @@ const APPLY_LIMIT: Duration = Duration::from_secs(300);
 /// commit.
 const SLACK: Duration = Duration::from_secs(30);
 
-/// What a transaction is to change.
+/// A change of the host.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
     /// The state, secrets filled in.
     pub desired: NetworkState,
-    /// Whose change it is, for people: `policies br-data, dns`.
+    /// The owner of the change, for people: `policies br-data, dns`.
     pub what: String,
-    /// What must be reachable afterwards, beside what always must be.
+    /// Peers that must be reachable afterwards, besides the default ones.
     pub probes: Vec<Target>,
     /// The secrets in `desired`, so that no message has them. Those that nmstate knows to be secret
     /// need not be named.
     pub secrets: Vec<String>,
-    /// What is to be known of the change as long as it stays.
+    /// The note to keep for the lifetime of the change.
     pub note: Option<Note>,
     /// True if the state must be applied even where the host already looks as desired. A report
     /// does not show everything that an apply changes, such as a missing profile of NetworkManager.
     pub always: bool,
 }
 
-/// What a transaction did.
+/// The result of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
     /// Nothing: the host is so already.

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::state_dir::StateDir;
 
-/// Where a transaction is. What follows `Checkpoint` is undone, unless `Commit` is done.
+/// Where a transaction is. A failure after `Checkpoint` is undone, unless `Commit` is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Phase {
-    /// What to change is worked out; secrets are read.
+    /// The agent computes the change and reads secrets.
     Plan,
     /// Leftover checkpoints are rolled back, and what must be known of the state before is noted.
     Checkpoint,

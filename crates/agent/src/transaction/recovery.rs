@@ -20,7 +20,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 pub struct Interrupted {
     /// The phase that had begun.
     pub phase: Phase,
-    /// Whose change it was.
+    /// The owner of the change.
     pub what: String,
     /// True if the change is there: it had been committed. Else the host is as it was before.
     pub is_there: bool,

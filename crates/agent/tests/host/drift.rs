@@ -1,4 +1,4 @@
-//! What somebody changes on a host against its policies is put right, or told, as the policy says.
+//! The agent repairs or reports a change that another user makes on a host against its policies.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn drift_is_corrected_or_reported() {
     })
     .await;
 
-    // What changes in the middle of a transaction is put right by it, whatever it is.
+    // A transaction repairs every change that comes in its middle.
     wait_until("the agent is done", async || {
         if host.file("/var/lib/weft-agent/transaction.json").exists() {
             Err("a change is under way".to_owned())

@@ -110,7 +110,7 @@ async fn states_of_the_first_form_are_carried_out() {
     let mut spelled = document("state-spellings.yaml");
     let lacking = capabilities::lacking(&[Capability::Link("bond"), Capability::Link("vlan")]);
     if !lacking.is_empty() {
-        // What is not a bond's alone, a bridge can have as well.
+        // A property that is not specific to bonds exists on bridges as well.
         capabilities::skip("state-spellings.yaml", &lacking);
         let interfaces = spelled["spec"]["desiredState"]["interfaces"]
             .as_array_mut()

@@ -16,7 +16,7 @@ const WORKER: &str = "node-role.kubernetes.io/worker";
 /// The example of a policy that fails.
 const FAILS: &str = "missing-card.yaml";
 
-/// What an example needs of the kernel, by the types of its interfaces.
+/// Returns the kernel features that an example needs, by the types of its interfaces.
 fn needs(policy: &Value) -> Vec<Capability> {
     let interfaces = policy["spec"]["desiredState"]["interfaces"]
         .as_array()
@@ -34,7 +34,7 @@ fn needs(policy: &Value) -> Vec<Capability> {
             needs.insert(Capability::NetworkManager(1, 54));
         }
         match interface["type"].as_str().unwrap_or_default() {
-            // What is not made needs nothing.
+            // An interface that is not created needs nothing.
             _ if interface["state"] == "absent" => false,
             "bond" => needs.insert(Capability::Link("bond")),
             "vlan" => needs.insert(Capability::Link("vlan")),
@@ -72,7 +72,7 @@ pub fn wants_open_vswitch(policy: &Value) -> bool {
         .any(|need| *need == Capability::OpenVSwitch || is_newer(need))
 }
 
-/// What an example finds on the hosts.
+/// Prepares the hosts for an example.
 async fn prepare(weft: &Installation, file: &str) {
     if file == "dhcp-to-static.yaml" {
         let dhcp = "connection add type ethernet ifname eth1 con-name eth1 ipv4.method auto ipv4.route-metric 900 ipv6.method disabled";
@@ -156,7 +156,7 @@ async fn assert_devices(weft: &Installation, policy: &Value, hosts: &BTreeSet<St
     }
 }
 
-/// What only an example by itself can tell.
+/// Checks special effects of single examples.
 async fn assert_special(weft: &Installation, file: &str) {
     let one = weft.host("node-1").unwrap();
     match file {

@@ -1,5 +1,5 @@
-//! What happens on a host is soon in its NodeNetworkState, and nothing is written when nothing
-//! happens.
+//! A change of the host is soon in its NodeNetworkState, and the agent writes nothing without a
+//! change.
 
 use std::{collections::BTreeSet, net::TcpListener, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::support::{interface, reported, wait_quiet, wait_reported, wait_until,
 /// The kernel's number of a connection that two ends know of.
 const ESTABLISHED: &str = " 01";
 
-/// What a process has open to the network: protocol, own address and state, as in `/proc/net`.
+/// Returns the open sockets of a process: protocol, own address and state, as in `/proc/net`.
 fn sockets(pid: u32) -> Vec<String> {
     let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let links = descriptors.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
@@ -88,7 +88,7 @@ async fn what_changes_on_a_host_is_reported_and_nothing_else_is_written() {
         .await
         .unwrap();
     wait_reported(&weft, "node-1", "br9", serde_json::Value::is_null).await;
-    // What a pod is connected by is none of the host's network.
+    // The links of pods are no part of the host's network.
     host.ip("link add veth7 type veth peer name pod7\nlink set veth7 up\nlink add name br7 type bridge\n").await.unwrap();
     wait_reported(&weft, "node-1", "br7", |br7| !br7.is_null()).await;
     assert!(interface(&reported(&weft, "node-1").await.unwrap(), "veth7").is_null());

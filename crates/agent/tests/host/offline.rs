@@ -244,7 +244,7 @@ async fn a_leftover_checkpoint_is_no_obstacle() {
     assert_eq!(checkpoints(host).await, [""; 0]);
 }
 
-/// What cuts the host off, beside the bridge.
+/// A policy that cuts the host off, besides the bridge.
 fn cut_off(mtu: u32) -> Value {
     let mut state = bridge(mtu);
     state["routes"] = json!({"config": [

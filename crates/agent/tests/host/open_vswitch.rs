@@ -151,7 +151,7 @@ async fn attach(host: &Host, pod: &str, address: &str) {
     .await;
 }
 
-/// What of its rows is configuration.
+/// Returns the configuration in its rows.
 async fn rows(host: &Host, pod: &str) -> [String; 2] {
     let port = vsctl(
         host,

@@ -70,7 +70,7 @@ async fn a_removal_is_planned_made_and_leaves_nothing_to_do() {
     let with_dns =
         json!({"dns-resolver": {"config": {"server": ["172.31.0.1"], "search": ["example.org"]}}});
 
-    // What is wanted, and a line of its plan.
+    // The wish, and a line of its plan.
     let steps = [
         (
             with_addresses("eth1", &["172.31.1.50", "172.31.1.51"]),

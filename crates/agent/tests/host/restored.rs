@@ -72,8 +72,8 @@ async fn a_host_follows_the_policies_of_a_restored_backup() {
     let lost = control_plane.revision().await.unwrap();
 
     control_plane.restore(&backup).await.unwrap();
-    // What the restored enactment grants is the host's again; what no policy asks for is left as it
-    // is, and reported.
+    // The host has the state that the restored enactment grants. The agent leaves and reports a
+    // state that no policy asks for.
     wait_address(&weft, "eth1", "192.0.2.10").await;
     wait_address(&weft, "eth2", "198.51.100.20").await;
     wait_enactment(&weft, "node-1", "kept", "Available").await;

@@ -126,7 +126,7 @@ async fn no_more_nodes_than_allowed_are_changed_at_once_and_a_failure_stops_the_
     watch.abort();
 }
 
-/// What belongs to a policy and a node: the node's enactment of it, and the node's state after it.
+/// The writes for a policy and a node: the node's enactment, and the node's state after it.
 #[tokio::test]
 async fn a_policy_takes_few_writes_on_each_node() {
     let weft = Installation::start(HostLab::builder().hosts(3).cards(1).audit(true))

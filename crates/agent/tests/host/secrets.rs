@@ -189,8 +189,8 @@ async fn a_secret_is_read_on_the_node_and_seen_nowhere_else() {
     wait_on_host(&weft, SECOND).await;
 }
 
-/// What the node's own desired state cannot have is told in its NodeNetworkState, and is no
-/// policy's fault.
+/// The NodeNetworkState reports missing Secrets of the node's own desired state, and no policy
+/// fails.
 #[tokio::test]
 async fn what_the_nodes_own_state_lacks_is_blamed_on_no_policy() {
     let weft = Installation::without_agents(HostLab::builder().hosts(1))

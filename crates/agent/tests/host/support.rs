@@ -1,4 +1,4 @@
-//! What the tests here have in common.
+//! Common helpers of these tests.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -144,7 +144,7 @@ pub async fn wait_reported(
     .await
 }
 
-/// What `ip -j` says of a device; null if it is not there.
+/// Returns the report of `ip -j` about a device. Null if it does not exist.
 pub async fn link(host: &Host, name: &str) -> Value {
     let shown = host
         .exec(&["ip", "-j", "-d", "addr", "show", "dev", name])
@@ -168,7 +168,7 @@ pub async fn addresses(host: &Host, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// What agents and operator have written so far, by the API server's audit log.
+/// Returns the writes of agents and operator so far, by the API server's audit log.
 pub fn writes(weft: &Installation) -> Vec<AuditEvent> {
     let events = weft.lab().control_plane().audit_events().unwrap();
     events
@@ -273,7 +273,7 @@ pub async fn checkpoints(host: &Host) -> Vec<String> {
         .collect()
 }
 
-/// What NetworkManager answers to a command of `busctl`, with the object and what follows.
+/// Returns NetworkManager's answer to a command of `busctl` about the object.
 pub async fn network_manager(host: &Host, words: &[&str]) -> String {
     let command: Vec<&str> = ["busctl", words[0], "org.freedesktop.NetworkManager"]
         .iter()

@@ -1,5 +1,5 @@
-//! What becomes of policies on a host: done, rolled back with the reason in their enactment, taken
-//! back; judged by `ip -j`.
+//! Policies on a host: done, rolled back with the reason in their enactment, reverted. `ip -j` is
+//! the judge.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The API reference: a page of Markdown from the schema in a `CustomResourceDefinition`.
 //!
-//! An object is a section with a table of its fields. What the API server checks is there in the
-//! words that it answers with.
+//! An object is a section with a table of its fields. The reference shows the API server's rules by
+//! their messages.
 
 use std::fmt::Write;
 
@@ -172,7 +172,7 @@ fn section(path: &str, schema: &Value) -> String {
     section
 }
 
-/// What is allowed beside the rules.
+/// Returns the limits of a field besides the rules.
 fn limits(field: &Value) -> Vec<String> {
     let mut limits = Vec::new();
     let values = if field["enum"].is_array() {

@@ -1,4 +1,4 @@
-//! What the containers of the components ask of their nodes.
+//! Requests and limits of the components' containers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,8 +68,8 @@ pub struct ContainerResources {
     #[schemars(length(max = 63))]
     pub container: Option<String>,
 
-    /// What is set aside for it on its node. What is left out here keeps its default, but at most
-    /// the limit that is given.
+    /// Resources that the node reserves for the container. An omitted value keeps its default, up
+    /// to the given limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<Amounts>,
 

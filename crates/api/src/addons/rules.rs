@@ -1,5 +1,5 @@
-//! The CEL rules of the schema: what can never work is refused by `kubectl apply` itself. What
-//! holds for every rule stands at [`crate::rules`].
+//! The CEL rules of the schema: what can never work is refused by `kubectl apply` itself.
+//! [`crate::rules`] describes common properties of all rules.
 
 use kube_core::Rule;
 

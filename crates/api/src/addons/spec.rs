@@ -23,7 +23,7 @@ const LOG_LEVELS: [&str; 4] = ["Debug", "Info", "Warning", "Error"];
 
 const CERTIFICATE_PROVIDERS: [&str; 2] = ["Weft", "CertManager"];
 
-/// What the cluster's network shall consist of. A component is deployed while its field is there,
+/// The wanted network components of the cluster. A component is deployed while its field is there,
 /// be it as `{}`, and is removed when the field is removed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -111,8 +111,7 @@ pub struct NetworkAddonsConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_paths: Option<HostPaths>,
 
-    /// What the containers of the components request of their nodes, and what they may use at most:
-    /// the defaults, changed by these entries.
+    /// Requests and limits of the components' containers. The entries change the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
     pub resources: Option<Vec<ContainerResources>>,
@@ -128,9 +127,9 @@ pub struct NetworkAddonsConfigSpec {
     #[schemars(extend("nullable" = true))]
     pub tls_security_profile: Option<TlsSecurityProfile>,
 
-    /// What happens to an object of a component that somebody edits or deletes: Repair (it is put
-    /// right at once) or Report (it is left as it is, and the status names it). Left out, it is
-    /// Repair. A change of this configuration is carried out either way.
+    /// The treatment of a component's object that a user edits or deletes: Repair (the operator
+    /// repairs it at once) or Report (the operator leaves it, and the status names it). Left out,
+    /// it is Repair. A change of this configuration is carried out either way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = DRIFT_POLICIES))]
     pub drift_policy: Option<String>,
@@ -255,7 +254,7 @@ impl KubeSecondaryDns {
         given(&self.name_server_ip).or(given(&self.name_server_ip_upper))
     }
 
-    /// Whether one of the spellings in capitals is used.
+    /// Reports whether the specification uses one of the spellings in capitals.
     pub fn uses_upper_case_spelling(&self) -> bool {
         self.domain_upper.is_some() || self.name_server_ip_upper.is_some()
     }
@@ -280,8 +279,8 @@ pub struct KubevirtIpamController {
     #[schemars(length(max = 63), extend("x-kubernetes-validations" = rules::namespace_name()))]
     pub default_network_nad_namespace: Option<String>,
 
-    /// Who makes the certificate of the webhook: Weft, or CertManager if cert-manager is installed.
-    /// Left out, it is Weft, and on OpenShift its service CA.
+    /// The provider of the webhook's certificate: Weft, or CertManager if cert-manager is
+    /// installed. Left out, it is Weft, and on OpenShift its service CA.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = CERTIFICATE_PROVIDERS))]
     pub certificate_provider: Option<String>,

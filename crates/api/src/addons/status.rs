@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{Condition, DriftedObject};
 
-/// What became of the specification.
+/// The observed state of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkAddonsConfigStatus {
@@ -76,7 +76,7 @@ pub struct ComponentStatus {
     /// Its state in one word, for example Available, Progressing or Degraded.
     pub state: String,
 
-    /// What is the matter with it and what to do, where there is something to say.
+    /// The trouble of the component and the way out, if there is any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

@@ -76,7 +76,7 @@ pub struct IpamConfig {
     #[schemars(length(max = 32), extend("x-kubernetes-validations" = rules::ipam_type()))]
     pub type_: Option<String>,
 
-    /// What every pod gets, with type Static.
+    /// Addresses of every pod, with type Static.
     #[serde(
         rename = "staticIPAMConfig",
         default,

@@ -1,5 +1,5 @@
-//! What the schema cannot say: `serviceNetwork` is a text or a list of texts, so the schema leaves
-//! it open, and CEL in a definition does not see it. An admission policy does.
+//! Rules that the schema cannot hold: `serviceNetwork` is a text or a list of texts, so the schema
+//! leaves it open, and CEL in a definition does not see it. An admission policy does.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ const SERVICES: &str = "has(object.spec.serviceNetwork) ? (type(object.spec.serv
 /// The pods' blocks, as texts.
 const PODS: &str = "(has(object.spec.clusterNetworks) ? object.spec.clusterNetworks : has(object.spec.clusterNetwork) ? object.spec.clusterNetwork : []).filter(block, has(block.cidr)).map(block, block.cidr)";
 
-/// What is refused.
+/// The refused requests.
 pub fn admission() -> Vec<Value> {
     let policy = SpecificationPolicy {
         name: "weft-network-config",

@@ -1,7 +1,7 @@
 //! The CEL rules of the schema: what can never work is refused by `kubectl apply` itself.
 //!
-//! What holds for every rule stands at [`crate::rules`]. What concerns `serviceNetwork`, which is a
-//! text or a list, CEL in a definition cannot see: that stands in [`super::admission`].
+//! [`crate::rules`] describes common properties of all rules. `serviceNetwork` is a text or a list,
+//! so CEL in a definition cannot see it. Its rules are in [`super::admission`].
 
 use kube_core::Rule;
 

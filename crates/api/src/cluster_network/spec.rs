@@ -51,8 +51,8 @@ pub struct NetworkConfigSpec {
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     pub additional_networks: Option<Vec<AdditionalNetwork>>,
 
-    /// Whether kube-proxy is deployed. Left out: if the default network does not bring a service
-    /// proxy of its own, and nobody else's kube-proxy is there.
+    /// Deploys kube-proxy. Left out: if the default network does not bring a service proxy of its
+    /// own, and nobody else's kube-proxy is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deploy_kube_proxy: Option<bool>,
 
@@ -160,7 +160,7 @@ pub struct OpenShiftSdnConfig {
     #[schemars(range(min = 576, max = 65536))]
     pub mtu: Option<i64>,
 
-    /// Whether Open vSwitch is brought to the nodes by somebody else. Left out, it is false: it
+    /// Uses an Open vSwitch that the administrator runs on the nodes. Left out, it is false: it
     /// runs in pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub use_external_openvswitch: Option<bool>,
@@ -196,7 +196,7 @@ pub struct FlannelConfig {
     #[schemars(range(min = 576, max = 65535))]
     pub mtu: Option<i64>,
 
-    /// Whether flannel writes its rules with nftables instead of iptables. Left out, it is false.
+    /// Makes flannel write its rules with nftables instead of iptables. Left out, it is false.
     #[serde(
         rename = "enableNFTables",
         default,

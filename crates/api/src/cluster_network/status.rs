@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::Condition;
 
-/// What became of the specification.
+/// The observed state of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkConfigStatus {
@@ -41,7 +41,7 @@ pub struct NetworkConfigStatus {
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub additional_networks: Vec<AdditionalNetworkStatus>,
 
-    /// What is worth knowing and stops nothing, for example that nodes differ in their MTU.
+    /// Hints that stop nothing, for example that nodes differ in their MTU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub notices: Vec<String>,
@@ -89,7 +89,7 @@ pub struct AdditionalNetworkStatus {
     /// Its state in one word, for example Available, Invalid or MultusMissing.
     pub state: String,
 
-    /// What is the matter with it and what to do, where there is something to say.
+    /// The trouble of the network and the way out, if there is any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

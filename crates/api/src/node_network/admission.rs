@@ -1,5 +1,5 @@
-//! What the schemas cannot say: about the inside of a desired state, which they leave open, and
-//! about who writes.
+//! Rules that the schemas cannot hold: about the inside of a desired state, which they leave open,
+//! and about the author of a write.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ pub fn admission() -> Vec<Value> {
     [policies(), agents()].concat()
 }
 
-/// What the desired state of a policy must hold.
+/// Rules for the desired state of a policy.
 fn policies() -> [Value; 2] {
     let interfaces = "object.spec.desiredState.interfaces";
     let policy = SpecificationPolicy {
@@ -57,7 +57,8 @@ fn policies() -> [Value; 2] {
     policy.objects()
 }
 
-/// What an agent may write: the state of its own node, and the status of its own node's enactments.
+/// Rules for the writes of an agent: the state of its own node, and the status of its own node's
+/// enactments.
 fn agents() -> [Value; 2] {
     let resources = [state::PLURAL, enactment::PLURAL]
         .map(|plural| [plural.to_owned(), format!("{plural}/status")]);

@@ -25,7 +25,7 @@ custom_resource! {
     NodeNetworkConfigurationEnactment, NodeNetworkConfigurationEnactmentSpec, NodeNetworkConfigurationEnactmentStatus, self
 }
 
-/// What the operator has decided about this policy on this node.
+/// The operator's decision about this policy on this node.
 ///
 /// An enactment that kubernetes-nmstate made has none of this.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -44,17 +44,17 @@ pub struct NodeNetworkConfigurationEnactmentSpec {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node_name: String,
 
-    /// What is wanted now.
+    /// The wanted state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<Wanted>,
 
-    /// What the node has been allowed to apply; left out: nothing yet. While a newer generation is
-    /// not granted, this is the older one, and the node keeps it.
+    /// The state that the node may apply. Omitted if it may apply nothing yet. While a newer
+    /// generation is not granted, this is the older one, and the node keeps it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted: Option<Granted>,
 }
 
-/// What is wanted now.
+/// The wanted state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Wanted {
@@ -73,7 +73,7 @@ pub struct Wanted {
     pub retry: Option<String>,
 }
 
-/// What the operator has decided.
+/// The operator's decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Decision {
     /// The node applies it.
@@ -90,7 +90,7 @@ pub enum Decision {
     Unknown,
 }
 
-/// What the node has been allowed to apply.
+/// The state that the node may apply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Granted {
@@ -102,7 +102,7 @@ pub struct Granted {
     pub spec: NodeNetworkConfigurationPolicySpec,
 }
 
-/// What became of it.
+/// The result on the node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeNetworkConfigurationEnactmentStatus {
@@ -116,7 +116,7 @@ pub struct NodeNetworkConfigurationEnactmentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_state_meta_info: Option<StateMetaInfo>,
 
-    /// What the policy's captures stand for on this node.
+    /// The results of the policy's captures on this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captured_states: Option<BTreeMap<String, CapturedState>>,
 
@@ -135,7 +135,7 @@ pub struct NodeNetworkConfigurationEnactmentStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
-    /// What of nmstate the desired state makes use of, in nmstate's words.
+    /// Features of nmstate that the desired state uses, in nmstate's words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub features: Vec<String>,
@@ -192,15 +192,15 @@ pub struct Outcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 
-    /// What the property should be.
+    /// The wanted value of the property.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<String>,
 
-    /// What the property is.
+    /// The live value of the property.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
 
-    /// What happened and what to do about it.
+    /// The event, and the way out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

@@ -67,7 +67,7 @@ pub struct NMStateSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_sign_configuration: Option<SelfSignConfiguration>,
 
-    /// What must be reachable from a node after every change.
+    /// Peers that must be reachable from a node after every change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_configuration: Option<ProbeConfiguration>,
 
@@ -107,7 +107,7 @@ pub struct InterfaceFilter {
     pub exclude: Option<Vec<String>>,
 }
 
-/// What must be reachable.
+/// Peers that must be reachable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProbeConfiguration {
@@ -164,7 +164,7 @@ pub struct SelfSignConfiguration {
     pub cert_overlap_interval: Option<String>,
 }
 
-/// What became of the installation.
+/// The observed state of the installation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NMStateStatus {

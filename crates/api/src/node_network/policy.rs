@@ -22,7 +22,7 @@ pub const KIND: &str = "NodeNetworkConfigurationPolicy";
 pub const PLURAL: &str = "nodenetworkconfigurationpolicies";
 
 custom_resource! {
-    /// What the networks of some nodes should be. Cluster-scoped.
+    /// The wanted networks of some nodes. Cluster-scoped.
     NodeNetworkConfigurationPolicy, NodeNetworkConfigurationPolicySpec, NodeNetworkConfigurationPolicyStatus, self
 }
 
@@ -48,8 +48,7 @@ pub struct NodeNetworkConfigurationPolicySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<BTreeMap<String, String>>,
 
-    /// What the network of each node should be, in the form of nmstate. What it does not name stays
-    /// as it is.
+    /// The wanted network of each node, in the form of nmstate. Omitted parts stay as they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::open")]
     pub desired_state: Option<Value>,
@@ -78,21 +77,21 @@ pub struct NodeNetworkConfigurationPolicySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_config: Option<AutoConfig>,
 
-    /// What must be reachable from the node after the change, beside what always must be (default
-    /// gateway, name servers, API server). What already is out of reach before the change is not
-    /// asked of it.
+    /// Peers that must be reachable from the node after the change, besides the default ones
+    /// (default gateway, name servers, API server). A peer that is out of reach before the change
+    /// does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub probes: Option<Vec<Probe>>,
 
-    /// What happens on the nodes when the policy is deleted or no longer matches them: retain keeps
-    /// the configuration, revert puts back what it changed. Left out: retain.
+    /// The treatment of nodes when you delete the policy or it no longer matches them: retain keeps
+    /// the configuration, revert puts back the state before the policy. Left out: retain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["retain", "revert"]))]
     pub on_delete: Option<String>,
 
-    /// What happens when a node is no longer as the policy says: correct puts it right, report only
-    /// says so in the condition Drifted. Left out: correct.
+    /// The treatment of a node that differs from the policy: correct repairs the node, report only
+    /// sets the condition Drifted. Left out: correct.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["correct", "report"]))]
     pub drift: Option<String>,
@@ -102,12 +101,12 @@ pub struct NodeNetworkConfigurationPolicySpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Match {
-    /// What the interfaces have in common: all that is given here.
+    /// Common properties of the interfaces: an interface must have all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interfaces: Option<InterfaceMatch>,
 }
 
-/// What interfaces have in common.
+/// Common properties of interfaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::interface_match()))]
@@ -123,13 +122,13 @@ pub struct InterfaceMatch {
     #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::interface_type()))]
     pub type_: Option<String>,
 
-    /// What their neighbour says of itself by LLDP. Part of the API's first design; it does not
-    /// work yet and is refused.
+    /// The report of their neighbour by LLDP. Part of the API's first design; it does not work yet
+    /// and is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lldp: Option<LldpMatch>,
 }
 
-/// What a neighbour says of itself by LLDP.
+/// The report of a neighbour by LLDP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LldpMatch {
     /// The identifiers of the VLANs that it announces.
@@ -220,7 +219,7 @@ pub struct DnsProbe {
     pub server: Option<String>,
 }
 
-/// What became of the policy, over all nodes.
+/// The observed state of the policy, over all nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeNetworkConfigurationPolicyStatus {

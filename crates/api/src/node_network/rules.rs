@@ -1,8 +1,7 @@
 //! The CEL rules of the schemas: what can never work is refused by `kubectl apply` itself.
 //!
-//! What holds for every rule stands at [`crate::rules`]. What concerns the inside of a desired
-//! state, which the schema leaves open, CEL in a definition cannot see: that stands in
-//! [`super::admission`].
+//! [`crate::rules`] describes common properties of all rules. The schema leaves the inside of a
+//! desired state open, so CEL in a definition cannot see it. Its rules are in [`super::admission`].
 
 use kube_core::Rule;
 

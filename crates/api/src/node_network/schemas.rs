@@ -73,7 +73,7 @@ pub(super) fn globs(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// What an operator of this version decides.
+/// The decisions of an operator of this version.
 pub(super) fn decision(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",

@@ -22,12 +22,12 @@ custom_resource! {
     NodeNetworkState, NodeNetworkStateSpec, NodeNetworkStateStatus, self
 }
 
-/// What this one node should have.
+/// The wishes for this node only.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeNetworkStateSpec {
-    /// Whether the agent takes care of this node. With false it changes nothing there, whatever
-    /// policies say, and reports nothing. Left out: true.
+    /// Lets the agent change this node. With false it changes nothing there, whatever policies say,
+    /// and reports nothing. Left out: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<bool>,
 
@@ -35,14 +35,14 @@ pub struct NodeNetworkStateSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
 
-    /// What the network of this node should be, in the form of nmstate. It is merged over what the
-    /// policies say, and stronger than all of them.
+    /// The wanted network of this node, in the form of nmstate. It is merged over what the policies
+    /// say, and stronger than all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::open")]
     pub desired_state: Option<Value>,
 }
 
-/// What the network of the node is.
+/// The observed network of the node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeNetworkStateStatus {

@@ -135,7 +135,7 @@ fn each_definition_is_in_order() {
     }
 }
 
-/// What is left out is decided where it is used, and can be told from what somebody wrote.
+/// The reader of a field chooses its default, so that an omitted field differs from a written one.
 #[test]
 fn nothing_has_a_default() {
     schemas().iter().for_each(testing::assert_no_defaults);

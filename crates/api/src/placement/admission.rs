@@ -1,12 +1,12 @@
-//! What the schema cannot say: CEL in a definition does not see the namespace of the object. An
-//! admission policy does.
+//! Rules that the schema cannot hold: CEL in a definition does not see the namespace of the object.
+//! An admission policy does.
 
 use serde_json::Value;
 
 use super::{GROUP, PLURAL, VERSION, accounts};
 use crate::admission::{SpecificationPolicy, refused};
 
-/// What is refused.
+/// The refused requests.
 pub fn admission() -> Vec<Value> {
     let policy = SpecificationPolicy {
         name: "weft-placement",

@@ -1,4 +1,4 @@
-//! What is changed of the objects that are made: the Services, and the probes of the pods.
+//! Changes to the created objects: the Services, and the probes of the pods.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{rules, schemas};
 
-/// What is changed of the objects that are made.
+/// Changes to the created objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiOverride {
@@ -16,7 +16,7 @@ pub struct ApiOverride {
     #[schemars(schema_with = "services")]
     pub service: Option<BTreeMap<String, RoutedOverride>>,
 
-    /// The probes of the pods. What is left out of one is computed from apiTimeout.
+    /// The probes of the pods. Omitted values are computed from apiTimeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probes: Option<ProbeOverrides>,
 }
@@ -77,7 +77,7 @@ pub struct ServiceOverride {
     #[schemars(extend("enum" = ["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]))]
     pub type_: Option<String>,
 
-    /// Whether a client always gets to the same pod.
+    /// Sends a client always to the same pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["ClientIP", "None"]))]
     pub session_affinity: Option<String>,
@@ -96,12 +96,12 @@ pub struct ServiceOverride {
     #[schemars(length(max = 253))]
     pub external_name: Option<String>,
 
-    /// Whether pods on other nodes than the one that is asked from outside take part.
+    /// Includes pods on other nodes than the one that receives a request from outside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Cluster", "Local"]))]
     pub external_traffic_policy: Option<String>,
 
-    /// Whether the Service has one address or one of each family.
+    /// Gives the Service one address, or one of each family.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["SingleStack", "PreferDualStack", "RequireDualStack"]))]
     pub ip_family_policy: Option<String>,
@@ -111,7 +111,7 @@ pub struct ServiceOverride {
     #[schemars(length(max = 317))]
     pub load_balancer_class: Option<String>,
 
-    /// Whether pods on other nodes than the client's take part.
+    /// Includes pods on other nodes than the client's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Cluster", "Local"]))]
     pub internal_traffic_policy: Option<String>,
@@ -139,20 +139,20 @@ pub struct ClientIpConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProbeOverrides {
-    /// Whether the pod has to be started again.
+    /// Probe that restarts the container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub liveness_probes: Option<ProbeOverride>,
 
-    /// Whether the pod takes requests.
+    /// Probe that lets the pod take requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub readiness_probes: Option<ProbeOverride>,
 
-    /// Whether the pod has started; the others wait for it. Left out: there is none.
+    /// Probe for the start of the container. The others wait for it. Left out: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_probes: Option<ProbeOverride>,
 }
 
-/// A probe. What is left out keeps its value.
+/// A probe. Omitted values stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::probe()))]

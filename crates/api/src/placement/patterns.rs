@@ -1,5 +1,5 @@
-//! What texts look like, as regular expressions: the rules of the schema and those who read objects
-//! again use the same.
+//! Regular expressions for texts: the rules of the schema and the readers of stored objects use the
+//! same ones.
 //!
 //! They are written in what RE2 (CEL) and the crate `regex` have in common.
 

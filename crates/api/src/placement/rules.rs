@@ -1,8 +1,8 @@
 //! The CEL rules of the schema: what can never work is refused by `kubectl apply` itself, and no
 //! webhook is needed.
 //!
-//! What holds for every rule stands at [`crate::rules`]. Where placement-operator refused the same,
-//! by its webhook, its words are part of the message.
+//! [`crate::rules`] describes common properties of all rules. Where placement-operator refused the
+//! same, by its webhook, its words are part of the message.
 
 use kube_core::{Rule, cel::Reason};
 use serde_json::{Value, json};

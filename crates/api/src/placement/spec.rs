@@ -74,8 +74,8 @@ pub struct PlacementApiSpec {
     #[schemars(schema_with = "scheduling::labels")]
     pub node_selector: Option<BTreeMap<String, String>>,
 
-    /// Whether the Jobs that prepare the database stay once they are done, to read their logs.
-    /// Otherwise they go after ten minutes.
+    /// Keeps the Jobs that prepare the database after they are done, so that you can read their
+    /// logs. Otherwise they go after ten minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = false))]
     pub preserve_jobs: Option<bool>,
@@ -96,7 +96,7 @@ pub struct PlacementApiSpec {
     #[schemars(schema_with = "schemas::config_overwrite")]
     pub default_config_overwrite: Option<BTreeMap<String, String>>,
 
-    /// What the containers ask of their nodes.
+    /// Requests and limits of the containers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
 
@@ -118,7 +118,7 @@ pub struct PlacementApiSpec {
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
     pub misspelt_network_attachments: Option<Vec<String>>,
 
-    /// What is changed of the objects that are made.
+    /// Changes to the created objects.
     #[serde(rename = "override", default, skip_serializing_if = "Option::is_none")]
     pub override_: Option<ApiOverride>,
 
@@ -150,7 +150,7 @@ pub struct PasswordSelectors {
     pub service: Option<String>,
 }
 
-/// What containers ask of their nodes, as in a container's resources.
+/// Requests and limits of containers, as in a container's resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Resources {
     /// The most that a container may use, for example memory: 1Gi.
@@ -158,7 +158,7 @@ pub struct Resources {
     #[schemars(schema_with = "schemas::amounts")]
     pub limits: Option<BTreeMap<String, QuantityText>>,
 
-    /// What is set aside for a container on its node.
+    /// Resources that the node reserves for a container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::amounts")]
     pub requests: Option<BTreeMap<String, QuantityText>>,
@@ -199,11 +199,11 @@ pub struct Tls {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("x-kubernetes-validations" = rules::tls_api()))]
 pub struct TlsApi {
-    /// That of the Service placement-internal.
+    /// Certificate of the Service placement-internal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub internal: Option<TlsService>,
 
-    /// That of the Service placement-public.
+    /// Certificate of the Service placement-public.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public: Option<TlsService>,
 }

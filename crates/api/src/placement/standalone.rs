@@ -12,8 +12,8 @@ use super::rules;
 #[schemars(extend("x-kubernetes-validations" = rules::database()))]
 pub struct Database {
     /// A key of a Secret that holds the whole address of the database, as SQLAlchemy takes it, for
-    /// example mysql+pymysql://placement:secret@db.example/placement. What is special in user and
-    /// password must be percent-encoded there.
+    /// example mysql+pymysql://placement:secret@db.example/placement. Special characters in user
+    /// and password must be percent-encoded there.
     #[serde(rename = "urlSecret", default, skip_serializing_if = "Option::is_none")]
     pub url_secret: Option<SecretKey>,
 
@@ -36,8 +36,8 @@ pub struct Database {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials_secret: Option<CredentialsSecret>,
 
-    /// Whether the connection is encrypted, and the server's certificate verified by
-    /// tls.caBundleSecretName. Left out: no.
+    /// Encrypts the connection, and verifies the server's certificate by tls.caBundleSecretName.
+    /// Left out: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<bool>,
 }
@@ -85,9 +85,9 @@ pub struct Keystone {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalKeystone>,
 
-    /// Who registers user, service and endpoints: Operator, by a KeystoneService and a
-    /// KeystoneEndpoint that keystone-operator acts on; Direct, this operator, by requests to
-    /// Keystone; None, nobody: they are there. Left out: Operator, or None if external is given.
+    /// The owner of user, service and endpoints: Operator, by a KeystoneService and a
+    /// KeystoneEndpoint for keystone-operator; Direct, this operator, by requests to Keystone;
+    /// None, if they exist already. Left out: Operator, or None if external is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Operator", "Direct", "None"]))]
     pub registration: Option<String>,

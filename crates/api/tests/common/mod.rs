@@ -1,5 +1,5 @@
-//! What the API accepts and what it refuses, as one table: `rules.rs` asks the CEL rules
-//! in-process, `server.rs` a real API server.
+//! Accepted and refused objects in one table: `rules.rs` asks the CEL rules in-process, `server.rs`
+//! a real API server.
 #![allow(dead_code, reason = "each test crate uses a part")]
 
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! What an agent may write, by its token. Here RBAC lets agents write everything of nmstate.io, so
-//! what is refused is refused by the policy.
+//! Writes that an agent may make, by its token. Here RBAC lets agents write everything of
+//! nmstate.io, so what is refused is refused by the policy.
 
 use std::path::{Path, PathBuf};
 

@@ -55,7 +55,8 @@ async fn control_plane() -> ControlPlane {
     cluster
 }
 
-/// What is stored is what the file says, field for field; what the types read and write again, too.
+/// The stored object equals the file, field for field, also after the types have read and written
+/// it.
 async fn assert_stored(cluster: &ControlPlane, file: &Path) {
     apply(cluster, file).await;
     let document = document(file);
@@ -153,7 +154,7 @@ async fn every_example_is_applied_as_it_is() {
             .await;
         assert!(result.is_ok(), "{example}: {result:?}");
     }
-    // What the guide of kubernetes-nmstate shows is there.
+    // The examples of kubernetes-nmstate's guide work.
     for file in [
         "ethernet-static",
         "ethernet-dhcp",

@@ -173,8 +173,8 @@ async fn fields_that_are_not_known_are_refused_texts_explained_and_columns_shown
     }
 }
 
-/// Whoever does not touch the specification is let through, whatever it says: a finalizer can
-/// always be taken off.
+/// The API server accepts an unchanged specification, whatever it contains: a client can always
+/// remove a finalizer.
 #[tokio::test]
 async fn an_old_policy_can_still_be_labelled() {
     let cluster = with_definitions().await;

@@ -73,7 +73,7 @@ async fn every_example_is_applied_as_it_is() {
                 .unwrap();
         }
     }
-    // What the readme of placement-operator shows is there.
+    // The examples of placement-operator's readme work.
     for file in [
         "placement.yaml",
         "additional-networks.yaml",

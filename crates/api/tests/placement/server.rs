@@ -147,7 +147,7 @@ async fn the_largest_object_is_judged_within_the_budget() {
     assert!(error.contains("Placement cannot read this"), "{error}");
 }
 
-/// Whoever does not touch what is wrong is let through: a finalizer can always be taken off.
+/// The API server accepts an unchanged mistake: a client can always remove a finalizer.
 #[tokio::test]
 async fn an_old_object_can_still_be_labelled() {
     let cluster = control_plane().await;

@@ -10,7 +10,7 @@ pub struct Cases {
     pub refused: Vec<Refused>,
 }
 
-/// What is accepted.
+/// An accepted object.
 #[derive(Deserialize)]
 pub struct Accepted {
     pub name: String,
@@ -21,7 +21,7 @@ pub struct Accepted {
     pub spec: Value,
 }
 
-/// What is refused.
+/// A refused object.
 #[derive(Deserialize)]
 pub struct Refused {
     pub by: By,
@@ -45,7 +45,7 @@ pub struct Refused {
     spec: Value,
 }
 
-/// What refuses.
+/// The part that refuses.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {

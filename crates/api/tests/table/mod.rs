@@ -41,7 +41,7 @@ pub struct Refused {
     pub spec: Value,
 }
 
-/// What refuses.
+/// The part that refuses.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
@@ -60,7 +60,7 @@ impl Refused {
         assert!(said, "{}: {error}", self.spec);
     }
 
-    /// Whether this is a case against the rule of this message at this path, by [`rules`].
+    /// Reports whether this case breaks the rule with this message at this path, by [`rules`].
     pub fn is_against(&self, path: &str, message: &str) -> bool {
         of_any_entry(&self.field) == path && message.contains(&self.message)
     }
@@ -80,7 +80,7 @@ impl Refused {
     }
 }
 
-/// What the CEL rules of a schema have against an object.
+/// Returns the findings of a schema's CEL rules about an object.
 pub fn errors(schema: &Value, object: &Value) -> Vec<ValidationError> {
     Validator::new()
         .validate(schema, object, None)
@@ -148,8 +148,8 @@ pub async fn eventually<T, E: Display>(ask: impl AsyncFn() -> Result<T, E>) -> T
     .await
 }
 
-/// What the API server says of a cluster-scoped object that is to be made, with fields that are not
-/// known refused. Nothing is made. A refusal has a line for each field.
+/// Creates a cluster-scoped object, with strict field validation. Returns the API server's answer.
+/// Nothing is made. A refusal has a line for each field.
 pub async fn create(client: &Client, object: &Value) -> Result<(), String> {
     let text = |field: &str| object[field].as_str().unwrap();
     let kind = text("kind").to_lowercase();

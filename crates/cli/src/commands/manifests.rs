@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// What Weft is to run [default: what the components belong to, else addons]
+    /// Domains that Weft runs [default: those of the components, else addons]
     #[arg(long, value_name = "DOMAIN", value_delimiter = ',', value_parser = PossibleValuesParser::new(domains::ALL.iter().map(|entry| entry.name)))]
     domains: Vec<String>,
 

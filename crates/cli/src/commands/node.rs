@@ -22,8 +22,8 @@ use weft_runtime::api_server::{client, fence::Fence};
 
 use crate::output;
 
-/// What containers do that Weft runs on nodes. People need it only to see what such a container
-/// would do
+/// Commands of Weft's containers on nodes. People need it only to see what such a container would
+/// do
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]

@@ -71,7 +71,7 @@ pub struct Args {
     /// the Secrets [default: none]
     #[arg(long, env = "WEFT_KEYSTONE_URLS", value_name = "URLS")]
     keystone_urls: Option<String>,
-    /// What is logged: -1 debug, 0 info, 1 warnings, 2 errors
+    /// Log level: -1 debug, 0 info, 1 warnings, 2 errors
     #[arg(
         long,
         env = "CNAO_LOG_LEVEL",
@@ -240,7 +240,7 @@ fn filter(level: LogLevel) -> Targets {
         LogLevel::Warning => LevelFilter::WARN,
         LogLevel::Error => LevelFilter::ERROR,
     };
-    // What the client library has to say of a failed request, Weft says itself, once.
+    // Weft itself reports each failed request once, so the client library's own messages are off.
     let libraries = if level < LevelFilter::DEBUG {
         LevelFilter::OFF
     } else {

@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return show(args, &block_on(deletion_of_all(&args.cluster))?, None);
     }
     let review = review(&sources::read(&args.filenames)?, &Environment::for_checks())?;
-    // What is deleted need not be valid.
+    // A deleted resource need not be valid.
     let matters = !args.delete || (review.resources.is_empty() && review.others.is_empty());
     if matters && !review.findings.is_empty() {
         output::say_here(&review.findings_text(Style::stderr()));

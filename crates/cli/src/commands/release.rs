@@ -52,7 +52,7 @@ Examples:
   kubectl -n weft-placement scale deployment weft-placement-operator --replicas=0
   weft release placement")]
 pub struct Args {
-    /// What is to be given back
+    /// Domain to give back
     #[arg(value_name = "DOMAIN", value_parser = PossibleValuesParser::new(domains::ALL.iter().map(|entry| entry.name)))]
     domain: String,
 

@@ -47,9 +47,9 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     bindata: Option<PathBuf>,
 
-    /// What is applied now: the ConfigMap applied-default, a NetworkConfig, or the specification of
-    /// one. The change from there is judged, and what this configuration leaves open is taken from
-    /// it
+    /// The applied configuration: the ConfigMap applied-default, a NetworkConfig, or the
+    /// specification of one. The change from there is judged, and what this configuration leaves
+    /// open is taken from it
     #[arg(long, value_name = "FILE")]
     previous: Option<PathBuf>,
 
@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         ));
     }
     let config = one(&args.config)?;
-    // Whether it is valid has nothing to do with images.
+    // Images do not change the validity.
     let review = review(
         std::slice::from_ref(&config),
         &Environment::of_process().with_shipped_images(entry),

@@ -205,7 +205,7 @@ async fn look(online: &Online, sites: &[Site], by_name: bool) -> Result<Vec<tree
         }
         seen.push(domain);
     }
-    // Who asks for none in particular wants to hear of those that are there.
+    // A user who names no domain wants to see the installed ones.
     if !by_name && seen.iter().any(|domain| domain.installed) {
         seen.retain(|domain| domain.installed);
     }

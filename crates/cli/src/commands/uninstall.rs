@@ -17,10 +17,10 @@ use super::status::duration;
 
 /// Remove the configuration, its components and the operator from the cluster
 ///
-/// Components are taken down in order, by the operator if it is at work, else by this command. What
-/// `weft manifests` installs follows, what operator and agents have told of the nodes, and
-/// namespaces that are empty then. The definitions of the configurations stay, and users' objects
-/// with them, unless --crds says otherwise.
+/// Components are taken down in order, by the operator if it is at work, else by this command.
+/// After that come the objects that `weft manifests` installs, the reports of operator and agents
+/// about the nodes, and namespaces that are empty then. The definitions of the configurations stay,
+/// and users' objects with them, unless --crds says otherwise.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Exit code 0: done, or nothing was there; 2: it could not be done. It can be repeated, and goes on where it was.

@@ -22,7 +22,7 @@ const SINGLE_OPERATOR_YAML: &str = include_str!("../../../../deploy/single/opera
 pub const SINGLE_OPERATOR: &str = "weft-operator";
 const SINGLE_NAMESPACE: &str = "weft-system";
 
-/// What can be chosen.
+/// The choices.
 pub struct Options<'a> {
     /// The domains.
     pub domains: Vec<&'static Entry>,
@@ -194,10 +194,10 @@ fn others_namespaces(entry: &Entry, options: &Options) -> Option<Vec<String>> {
     Some(namespaces)
 }
 
-/// What is to be known of a domain to install it.
+/// Facts about a domain for its installation.
 struct Domain {
     entry: &'static Entry,
-    /// What the names in its files become.
+    /// New names for those in its files.
     names: Names,
     /// The namespace of its operands.
     operands: String,
@@ -210,7 +210,7 @@ struct Domain {
     decisions: Vec<Decision>,
     /// The names of its chosen components; empty if all are.
     chosen: Vec<&'static str>,
-    /// What the operator that it replaces may have left of these.
+    /// Objects that the replaced operator may have left.
     obsolete: Vec<ObjectKey>,
 }
 
@@ -370,7 +370,7 @@ impl Domain {
             .collect()
     }
 
-    /// What its own Deployment is told beside what is written there.
+    /// Returns further variables for its own Deployment.
     fn own_environment(&self) -> Vec<(&'static str, String)> {
         let namespaces = self.namespaces.iter().map(|namespaces| {
             (

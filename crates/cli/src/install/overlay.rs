@@ -1,5 +1,5 @@
-//! What an installation changes in the files below `deploy/`: names, namespaces, images,
-//! environment variables.
+//! Changes of an installation to the files below `deploy/`: names, namespaces, images, environment
+//! variables.
 
 use serde_json::{Value, json};
 use weft_placement::domain::Namespaces;
@@ -7,7 +7,7 @@ use weft_plan::Live;
 
 use super::ApiServer;
 
-/// What the names in a file become.
+/// New names for those in a file.
 #[derive(Clone)]
 pub struct Names {
     written_operator: String,

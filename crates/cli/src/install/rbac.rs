@@ -1,5 +1,5 @@
-//! What the operator may do: the rules written in `deploy/`, completed from the objects that the
-//! chosen components have.
+//! Rights of the operator: the rules in `deploy/`, completed from the objects of the chosen
+//! components.
 //!
 //! Kubernetes lets nobody create a role or a binding that gives more than they hold themselves
 //! (<https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalation-prevention-and-bootstrapping>).
@@ -146,8 +146,8 @@ fn own(
         .collect()
 }
 
-/// What all roles of these kinds among the objects hold together, and the right to bind the roles
-/// that are bound but not ours.
+/// Returns the rights of all roles of these kinds together, and the right to bind foreign roles
+/// that are bound.
 fn granted(objects: &[&Manifest], roles: &[&str]) -> Result<Vec<PolicyRule>> {
     let mut grants = Grants::default();
     for object in objects {
@@ -241,7 +241,7 @@ impl Grants {
         let mut together: BTreeMap<(String, Vec<String>, Vec<String>), Vec<String>> =
             BTreeMap::new();
         for ((group, resource, names), verbs) in &self.resources {
-            // What all objects of the resource permit needs no saying for some of them.
+            // A rule for all objects of the resource makes rules for single objects unnecessary.
             let of_all = self
                 .resources
                 .get(&(group.clone(), resource.clone(), Vec::new()))

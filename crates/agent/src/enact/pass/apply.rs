@@ -94,8 +94,8 @@ impl Pass<'_> {
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        // What takes the change back must not be lost if the agent is killed right after it: it is
-        // written down with the change.
+        // The way back must survive if the agent is killed right after the change, so the agent
+        // writes it down together with the change.
         let noted = self.noted(open);
         let note = noted
             .note()
@@ -139,7 +139,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What is known of policies once those that are open are applied on the host as it is.
+    /// Returns the notes about policies after the open ones are applied on the host as it is.
     pub(super) fn noted(&self, open: &BTreeSet<Owner>) -> Store {
         let mut store = self.enactor.store.clone();
         for item in self
@@ -287,7 +287,7 @@ impl Pass<'_> {
 }
 
 impl Item {
-    /// What the policy itself wants to be reachable after its change.
+    /// Probes of the policy itself after its change.
     fn probes(&self) -> impl Iterator<Item = Target> {
         let spec = self.wish.granted.as_ref().map(|(_, spec)| spec);
         spec.and_then(|spec| spec.probes.as_ref())

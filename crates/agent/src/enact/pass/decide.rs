@@ -1,4 +1,4 @@
-//! What is to be done: what each policy asks for, who contradicts whom, and where the host differs.
+//! Decides about the work: the wishes of each policy, contradictions, and differences of the host.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use super::{
 const PLACES: usize = 5;
 
 impl Pass<'_> {
-    /// What does not need a look at the others.
+    /// Decides the parts that do not depend on other policies.
     pub(super) fn decide(&mut self, index: usize) {
         let item = &mut self.items[index];
         let applied = self.enactor.store.get(&item.wish.policy);
@@ -188,8 +188,8 @@ impl Pass<'_> {
     }
 }
 
-/// Whose a difference is: of those who want just this place or one above it, else of those who want
-/// something below it.
+/// Returns the owners of a difference: those who want exactly this place or one above it, else
+/// those who want something below it.
 fn owners(merged: &Merged, difference: &Difference) -> BTreeSet<Owner> {
     let above = merged
         .owners

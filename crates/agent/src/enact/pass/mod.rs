@@ -35,7 +35,7 @@ struct Item {
     uid: Option<String>,
     standing: Standing,
     rendered: Rendered,
-    /// What ended its part in this pass.
+    /// The end of its part in this reconcile.
     settled: Option<(State, Option<Outcome>)>,
     aside: Aside,
 }
@@ -144,8 +144,8 @@ impl<'a> Pass<'a> {
         self.report
     }
 
-    /// One try to make the host as it should be. Whether another one is due, without what has
-    /// failed.
+    /// One try to make the host as it should be. Returns true if another step is due, without the
+    /// failed policies.
     async fn step(&mut self) -> bool {
         let (merged, conflicts) = self.merge(|_| true);
         self.note_conflicts(&conflicts);
@@ -162,7 +162,7 @@ impl<'a> Pass<'a> {
             .filter(|item| item.is_open())
             .map(|item| item.wish.owner())
             .collect();
-        // What is only reported, or has failed, is left as it is, unless somebody else wants the
+        // A policy that only reports, or has failed, stays as it is, unless another owner wants the
         // same.
         let (to_apply, _) = self.merge(|item| {
             item.is_open()

@@ -1,4 +1,4 @@
-//! What the statuses of the enactments say.
+//! Computes the statuses of the enactments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,7 +92,7 @@ impl Pass<'_> {
     }
 }
 
-/// What of a status stays as it is unless something is done.
+/// Returns the part of a status that stays as it is unless something changes.
 fn base(item: &Item) -> Status {
     let before = &item.wish.status;
     if item.standing != Standing::Open || item.wish.decision != Decision::Granted {
@@ -120,7 +120,7 @@ fn base(item: &Item) -> Status {
     }
 }
 
-/// What of nmstate a state makes use of, in nmstate's words.
+/// Returns the features of nmstate that a state uses, in nmstate's words.
 fn features(desired: &Value, current: &Value) -> Vec<String> {
     let concealed = secrets::conceal(desired).ok();
     let statistic = concealed.and_then(|desired| {

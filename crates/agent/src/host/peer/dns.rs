@@ -121,7 +121,7 @@ fn is_known(answer: &[u8], id: u16, name: &str) -> Result<(), String> {
         return Err("the answer is to another question".to_owned());
     }
     match answer.rcode() {
-        // What does not fit a datagram is an answer too.
+        // An answer that does not fit a datagram counts as an answer, too.
         RCODE::NoError
             if !answer.answers.is_empty() || answer.has_flags(PacketFlag::TRUNCATION) =>
         {

@@ -1,4 +1,4 @@
-//! What a host must reach over its own network, and how that is asked.
+//! Peers that a host must reach over its own network, and the requests to them.
 
 mod dns;
 mod gateway;
@@ -15,7 +15,7 @@ pub(crate) const TRY: Duration = Duration::from_secs(4);
 /// kubernetes-nmstate.
 pub const DNS_HOST: &str = "root-servers.net";
 
-/// What must answer over the host's network.
+/// A peer that must answer over the host's network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// The next hop of the default route answers ICMP, or at least ARP or neighbour discovery.
@@ -69,8 +69,7 @@ impl fmt::Display for Peer {
 }
 
 impl Peer {
-    /// What a policy's probe asks for; `None` if it says nothing that is known here, which
-    /// validation refuses beforehand.
+    /// Reads a policy's probe. `None` if it holds nothing known, which validation refuses before.
     pub(crate) fn of(probe: &Probe) -> Option<Self> {
         match probe {
             Probe {
@@ -110,7 +109,7 @@ impl Peer {
     /// node.
     ///
     /// # Errors
-    /// What went wrong, in words.
+    /// The failure in words.
     pub async fn ask(&self, servers: &[String]) -> Result<(), String> {
         match self {
             Self::Gateway => gateway::answers().await,

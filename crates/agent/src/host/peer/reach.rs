@@ -52,8 +52,8 @@ pub(super) async fn tcp(host: &str, port: u16) -> Result<(), String> {
         .map_err(|error| format!("{host}:{port}: {error}"))
 }
 
-/// The client of the API server is an HTTP client with TLS like any other. Who answers does not
-/// matter here, so certificates do not.
+/// The client of the API server is an HTTP client with TLS like any other. The identity of the
+/// server does not matter here, so certificates do not.
 pub(super) async fn http(url: &str) -> Result<(), String> {
     let uri: Uri = url.parse().map_err(|error| format!("{url}: {error}"))?;
     let path = uri
