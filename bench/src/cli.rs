@@ -24,11 +24,11 @@ measured here.";
 #[derive(Parser)]
 #[command(name = "weft-bench", after_help = METHOD, after_long_help = METHOD)]
 pub struct Args {
-    /// Measure only this part; may be given several times
+    /// Measure only this part. May be given several times
     #[arg(long, value_name = "PART", value_enum)]
     only: Vec<Part>,
 
-    /// The configuration to measure with; may be given several times [default: an example of each
+    /// The configuration to measure with. May be given several times [default: an example of each
     /// domain]
     #[arg(long, value_name = "FILE")]
     config: Vec<PathBuf>,
@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(10..))]
     pub idle_seconds: u32,
 
-    /// How often an installation and its lower bound are measured, in turns; the median counts
+    /// How often an installation and its lower bound are measured, in turns. The median counts
     #[arg(long, value_name = "TIMES", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
 

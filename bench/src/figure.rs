@@ -27,11 +27,11 @@ pub struct Figure {
     /// Name of the measurement.
     pub what: String,
     pub unit: Unit,
-    /// Weft's value; none if it could not be measured.
+    /// Weft's value. None if it could not be measured.
     pub value: Option<f64>,
     /// The value for a bare client that does the same work, measured in this run.
     pub lower_bound: Option<f64>,
-    /// The value may be this at most; a figure without it is only told.
+    /// The value may be this at most. A figure without it is only told.
     pub at_most: Option<f64>,
     /// CNAO 0.102, all eight components, as once measured.
     pub cnao: &'static str,
@@ -165,7 +165,7 @@ pub fn table(figures: &[&Figure]) -> Table {
     table
 }
 
-/// The median and the largest of some values; both 0 if there are none.
+/// The median and the largest of some values. Both 0 if there are none.
 pub fn median_and_max(values: &[f64]) -> (f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

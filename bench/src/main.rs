@@ -1,7 +1,7 @@
 //! Weft's figures, measured on a real control plane, beside lower bounds that are taken in the same
 //! run.
 //!
-//! - [`parts`]: one module for each part of the table; each works in a fresh control plane of its
+//! - [`parts`]: one module for each part of the table. Each works in a fresh control plane of its
 //!   own;
 //! - [`domain`]: what differs between the domains;
 //! - [`lab`]: a control plane with Weft installed as a user installs it, and the release binary as

@@ -129,7 +129,7 @@ pub async fn apply_all(rest: &Rest, objects: &[Applied], config: &Value) -> Resu
     Ok(())
 }
 
-/// Reports whether all pods of a workload are there, new and ready; true for what is no workload.
+/// Reports whether all pods of a workload are there, new and ready. True for what is no workload.
 pub fn is_rolled_out(object: &Value) -> bool {
     let (spec, status) = (&object["spec"], &object["status"]);
     let number = |value: &Value| value.as_i64().unwrap_or_default();

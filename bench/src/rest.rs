@@ -102,7 +102,7 @@ impl Rest {
         .await
     }
 
-    /// Deletes an object; its dependents follow in the background.
+    /// Deletes an object. Its dependents follow in the background.
     pub async fn delete(&self, path: &str) -> Result<Value> {
         let options =
             json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});

@@ -14,7 +14,7 @@ use crate::{
     wait,
 };
 
-/// Made once; then it is the user's.
+/// Made once. Then it is the user's.
 const MACVTAP_CONFIG: &str = "/macvtap-deviceplugin-config";
 
 /// An edit of an object by another user.
@@ -45,7 +45,7 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
         Disturbance::Edited,
         Disturbance::AddedTo,
     ] {
-        // With its namespace everything else would go; and what belongs to the user may be edited.
+        // With its namespace everything else would go, and what belongs to the user may be edited.
         let belongs_to_user = |object: &Applied| {
             what != Disturbance::Deleted && object.title().ends_with(MACVTAP_CONFIG)
         };

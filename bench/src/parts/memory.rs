@@ -26,7 +26,7 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
     let full = Memory::of(operator.pid())?;
     add_foreign(&lab.rest, setup.domain.namespace).await?;
     lab.wait_quiet().await?;
-    // The watch cache of the API server hands events on within a moment; a lease renewal is part of
+    // The watch cache of the API server hands events on within a moment. A lease renewal is part of
     // life.
     tokio::time::sleep(Duration::from_secs(12)).await;
     let after = Memory::of(operator.pid())?;

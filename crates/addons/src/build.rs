@@ -54,7 +54,7 @@ pub(crate) fn kinds(settings: &Settings) -> Vec<Kind> {
         .collect()
 }
 
-/// The components that a kind is there for; `None` if it is there whatever is chosen.
+/// The components that a kind is there for. `None` if it is there whatever is chosen.
 fn only_of(kind: Kind) -> Option<&'static [&'static str]> {
     Some(match kind {
         kinds::MUTATING_WEBHOOK_CONFIGURATION | kinds::SECRET => {
@@ -79,8 +79,8 @@ pub enum BuildError {
     Json(#[from] serde_json::Error),
 }
 
-/// The units of a configuration. A component's unit has the name of its field in the specification;
-/// what several components rest on has units of its own. The order is that of `status.containers`.
+/// The units of a configuration. A component's unit has the name of its field in the specification.
+/// What several components rest on has units of its own. The order is that of `status.containers`.
 pub(crate) fn units(
     effective: &Effective,
     settings: &Settings,

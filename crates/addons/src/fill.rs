@@ -50,7 +50,7 @@ pub struct Effective {
     pub kube_secondary_dns: Option<SecondaryDns>,
     /// The KubeVirt IPAM controller is wanted.
     pub kubevirt_ipam_controller: Option<IpamController>,
-    /// Images that are named; the others are those of the settings.
+    /// Images that are named. The others are those of the settings.
     pub images: BTreeMap<Image, ImageReference>,
     /// The registry of the others.
     pub image_registry: Option<Registry>,
@@ -241,7 +241,7 @@ fn workloads_by_default() -> Placement {
 }
 
 /// Values of the previous configuration. The original wrote things into its record that it should
-/// have refused; such a value is not carried over, and a notice says so.
+/// have refused, such a value is not carried over, and a notice says so.
 struct Carried<'a> {
     previous: Option<&'a NetworkAddonsConfigSpec>,
     notices: Vec<Notice>,

@@ -66,10 +66,10 @@ impl Preset {
     ///
     /// Sources, where they differ from kubeadm's:
     /// - k3s: <https://docs.k3s.io/networking/multus-ipams> (plugins there since October 2024,
-    ///   before in a folder that each release names anew); its kubelet has `/var/lib/kubelet` (k3s
+    ///   before in a folder that each release names anew). Its kubelet has `/var/lib/kubelet` (k3s
     ///   #840).
-    /// - RKE2: none; its chart rke2-multus mounts the same folders as upstream.
-    /// - k0s: `<data-dir>/kubelet` (k0s #1842, #5186); plugins and configuration as kubeadm.
+    /// - RKE2: none. Its chart rke2-multus mounts the same folders as upstream.
+    /// - k0s: `<data-dir>/kubelet` (k0s #1842, #5186). Plugins and configuration as kubeadm.
     /// - MicroK8s: <https://discuss.kubernetes.io/t/microk8s-cni-configuration/23783>, and
     ///   `--root-dir` in its arguments of kubelet.
     /// - Talos: <https://www.talos.dev/v1.7/kubernetes-guides/network/multus/>.
@@ -125,7 +125,7 @@ impl Preset {
         }
     }
 
-    /// The socket of the container runtime that the distribution brings with it; `None` if it
+    /// The socket of the container runtime that the distribution brings with it. `None` if it
     /// leaves the choice.
     fn cri_socket(self) -> Option<&'static str> {
         match self {
@@ -280,7 +280,7 @@ fn without_var(path: &str) -> String {
         .map_or_else(|| path.to_owned(), |rest| format!("/run/{rest}"))
 }
 
-/// The socket of a node's container runtime, as its distribution puts it by default; `None` for a
+/// The socket of a node's container runtime, as its distribution puts it by default. `None` for a
 /// runtime that is not known.
 fn cri_socket(node: &Node, facts: &Facts) -> Option<&'static str> {
     match node
@@ -297,7 +297,7 @@ fn cri_socket(node: &Node, facts: &Facts) -> Option<&'static str> {
     }
 }
 
-/// The socket of the distribution that was asked for, else the one that most nodes have; CRI-O's,
+/// The socket of the distribution that was asked for, else the one that most nodes have. CRI-O's,
 /// as in the original, where nothing is known.
 pub(crate) fn default_cri_socket(facts: &Facts, asked: Option<Preset>) -> String {
     let by_nodes = || most(linux(facts).filter_map(|(_, node)| cri_socket(node, facts)));

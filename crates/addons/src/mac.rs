@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, fmt, str::FromStr};
 
 /// A 48-bit MAC address. It keeps the text that it was written as, so that what a user reads back
-/// is what the user wrote; two addresses are compared by their value.
+/// is what the user wrote. Two addresses are compared by their value.
 #[derive(Clone, Debug)]
 pub struct MacAddress {
     octets: [u8; 6],
@@ -55,7 +55,7 @@ impl From<[u8; 6]> for MacAddress {
 
 /// Reads the three notations that Go's `net.ParseMAC` knows, which is what KubeMacPool reads with:
 /// `02:00:5e:10:00:01`, `02-00-5e-10-00-01` and `0200.5e10.0001`. Go also takes addresses of 8 and
-/// 20 octets; no virtual machine has those.
+/// 20 octets. No virtual machine has those.
 impl FromStr for MacAddress {
     type Err = MacError;
 

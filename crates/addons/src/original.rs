@@ -12,7 +12,7 @@ pub(crate) const OPERATOR: &str = "cluster-network-addons-operator";
 
 /// Reports whether it made this object: it owns it through the resource, or has labelled it with
 /// its version. The namespace that it shares with its operands it marks in neither way, and Weft
-/// removes the marks of its record; both are known by name. Nor does cert-manager mark the Secret
+/// removes the marks of its record. Both are known by name. Nor does cert-manager mark the Secret
 /// that it makes on its behalf.
 pub(crate) fn made(settings: &Settings, live: &Value) -> bool {
     let labelled = Live::of(live).label(VERSION_LABEL).is_some();

@@ -28,7 +28,7 @@ impl Overlay<'_> {
     }
 
     /// Sets image and pull policy of every container, and the pull secrets and the placement of the
-    /// pods. `images` names each container's image; a container without one is an error, so that
+    /// pods. `images` names each container's image. A container without one is an error, so that
     /// none is forgotten.
     pub(crate) fn workload(
         &self,

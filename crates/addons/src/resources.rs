@@ -192,7 +192,7 @@ impl Resources {
     }
 }
 
-/// Which containers an entry is about; an empty text counts as left out.
+/// Which containers an entry is about. An empty text counts as left out.
 fn target(entry: &ContainerResources) -> (&str, Option<&str>, Option<&str>) {
     (
         &entry.component,

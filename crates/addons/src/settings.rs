@@ -22,7 +22,7 @@ pub struct Settings {
     pub images: BTreeMap<Image, String>,
     /// The monitoring of the add-ons.
     pub monitoring: Monitoring,
-    /// The components that the operator has rights for, by their names in [`COMPONENTS`]; `None`:
+    /// The components that the operator has rights for, by their names in [`COMPONENTS`]. `None`:
     /// all.
     pub components: Option<BTreeSet<String>>,
 }

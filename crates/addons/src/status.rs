@@ -33,7 +33,7 @@ pub(crate) fn status(
         observed_generation: Some(report.generation),
         operator_version: Some(settings.version.clone()),
         target_version: Some(settings.version.clone()),
-        // Reached only once everything works; kept while something is wrong again.
+        // Reached only once everything works. Kept while something is wrong again.
         observed_version: if reached {
             Some(settings.version.clone())
         } else {

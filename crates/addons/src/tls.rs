@@ -36,7 +36,7 @@ const GROUPS: [&str; 7] = [
 const USUAL_GROUPS: [&str; 4] = ["X25519MLKEM768", "X25519", "secp256r1", "secp384r1"];
 
 /// OpenSSL's name of a cipher, and Go's where it is a suite that Go lets one choose. In the order
-/// of the profile Old; Modern is the first 3, Intermediate the first 9.
+/// of the profile Old. Modern is the first 3, Intermediate the first 9.
 const CIPHERS: [(&str, Option<&str>); 21] = [
     ("TLS_AES_128_GCM_SHA256", None),
     ("TLS_AES_256_GCM_SHA384", None),
@@ -135,7 +135,7 @@ impl Tls {
     /// whenever it is there, whatever `type` says.
     ///
     /// # Errors
-    /// Everything that is wrong with it; fields are below `spec.tlsSecurityProfile`.
+    /// Everything that is wrong with it. Fields are below `spec.tlsSecurityProfile`.
     pub fn of(profile: Option<&TlsSecurityProfile>) -> Result<Self, Vec<Problem>> {
         let Some(profile) = profile else {
             return Ok(Self::default());

@@ -275,7 +275,7 @@ pub fn validate(resource: &NetworkAddonsConfig) -> Result<Valid, Vec<Problem>> {
     problems.or(valid)
 }
 
-/// Both ends or none; an empty text counts as none.
+/// Both ends or none. An empty text counts as none.
 fn mac_range(pool: &KubeMacPool, problems: &mut Problems) -> Option<MacRange> {
     const START: &str = "spec.kubeMacPool.rangeStart";
     const END: &str = "spec.kubeMacPool.rangeEnd";
@@ -477,7 +477,7 @@ fn image_pull_secrets(secrets: &[ImagePullSecret], problems: &mut Problems) -> V
     names
 }
 
-/// `affinity: {}` and the like say nothing; leaving them out makes equal what means the same.
+/// `affinity: {}` and the like say nothing. Leaving them out makes equal what means the same.
 fn without_empty_parts(placement: Placement) -> Placement {
     Placement {
         node_selector: placement.node_selector.filter(|labels| !labels.is_empty()),

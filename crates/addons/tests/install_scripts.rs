@@ -245,7 +245,7 @@ mod linux_bridge {
     }
 }
 
-/// The script of the Open vSwitch plugins; `run` stands for the folder of its socket.
+/// The script of the Open vSwitch plugins. `run` stands for the folder of its socket.
 fn ovs(from: &TempDir, to: &TempDir, run: &TempDir) -> String {
     script(
         include_str!("../../../components/ovs/daemonset.yaml"),

@@ -127,7 +127,7 @@ fn no_option_is_missing_in_the_table() {
         &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"],
         &mut all,
     );
-    // An add-on as such is no option, nor is what is not deployed; the rest are other spellings,
+    // An add-on as such is no option, nor is what is not deployed. The rest are other spellings,
     // and what `type` says already.
     for other in [
         "multus",

@@ -1,7 +1,7 @@
 //! The agent's way to the API server: how to reach it, and the objects of its own node, as they are
 //! and as they change.
 //!
-//! Two streams, of the node's own NodeNetworkState and of its enactments; an agent never sees a
+//! Two streams, of the node's own NodeNetworkState and of its enactments. An agent never sees a
 //! policy, or another node's objects. Without the API server what was last seen stays, and the
 //! streams go on when it is back.
 
@@ -81,7 +81,7 @@ pub fn connect(config: Config) -> Result<Client, ConnectionError> {
     Client::try_from(config).map_err(ConnectionError::Client)
 }
 
-/// Objects by name; `None` until all that there are have been listed once.
+/// Objects by name. `None` until all that there are have been listed once.
 pub type Objects<K> = Option<Arc<Listed<K>>>;
 
 /// Objects by name, and the list that they began with.

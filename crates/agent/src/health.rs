@@ -69,7 +69,7 @@ impl Health {
         self.state().looking = Some(Instant::now());
     }
 
-    /// It has ended; whether the host could be seen.
+    /// It has ended. Whether the host could be seen.
     pub fn looked(&self, seen: bool) {
         let mut state = self.state();
         state.looking = None;

@@ -6,7 +6,7 @@
 /// one reports it, in turns: each heap would keep what its thread needs at most, and on a host with
 /// a thousand interfaces the second one costs 30 MB. With one heap, what one thread has freed
 /// serves the other. glibc also raises its thresholds for large blocks to what was freed once, and
-/// then keeps such blocks; numbers that are set stay (mallopt(3), `M_MMAP_THRESHOLD`).
+/// then keeps such blocks. Numbers that are set stay (mallopt(3), `M_MMAP_THRESHOLD`).
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn share_one() {
     const LARGE: libc::c_int = 128 * 1024;

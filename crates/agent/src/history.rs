@@ -20,7 +20,7 @@ pub struct Entry {
     pub at: Timestamp,
     /// The owner of the change.
     pub what: String,
-    /// Why it failed and was rolled back; `None` if it was done.
+    /// Why it failed and was rolled back. `None` if it was done.
     pub failure: Option<String>,
     before: NetworkState,
     desired: NetworkState,

@@ -1,4 +1,4 @@
-//! `weft-agent`: the node agent. Its commands are in [`weft_agent`]; here is how they are written.
+//! `weft-agent`: the node agent. Its commands are in [`weft_agent`]. Here is how they are written.
 
 #![warn(
     clippy::print_stdout,
@@ -41,7 +41,7 @@ enum Command {
     /// Serve this node until told to stop: report its network as NodeNetworkState and change it as
     /// policies say. The DaemonSet runs this command
     Run(Run),
-    /// Make this host as the cluster says, report, and end; for those who start the agent
+    /// Make this host as the cluster says, report, and end. For those who start the agent
     /// themselves instead of a DaemonSet
     ///
     /// Exits with 0 if the host is as all that was granted says, with 2 if something has failed for
@@ -53,7 +53,7 @@ enum Command {
         #[arg(long, value_name = "SECONDS", default_value_t = 300)]
         timeout: u64,
     },
-    /// Say whether the agent of this pod acts on its host and has seen it; exit code 0 if so, 1 if
+    /// Say whether the agent of this pod acts on its host and has seen it. Exit code 0 if so, 1 if
     /// not. The DaemonSet's probes run this command
     Health {
         /// Only whether the process works, which it does also while it waits for another agent to
@@ -70,7 +70,7 @@ struct Run {
     /// The name of the Node that this host is
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
     node_name: Option<String>,
-    /// A kubeconfig file; by default $KUBECONFIG, ~/.kube/config or, in a pod, its service account
+    /// A kubeconfig file. By default $KUBECONFIG, ~/.kube/config or, in a pod, its service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The namespace of the Secrets that policies name
@@ -81,8 +81,8 @@ struct Run {
         value_name = "NAME"
     )]
     namespace: String,
-    /// The lock that keeps two agents from acting on one host, of kubernetes-nmstate or of Weft;
-    /// the second one waits
+    /// The lock that keeps two agents from acting on one host, of kubernetes-nmstate or of Weft.
+    /// The second one waits
     #[arg(
         long,
         env = "NMSTATE_INSTANCE_NODE_LOCK_FILE",
@@ -108,7 +108,7 @@ struct Run {
         value_name = "PATTERNS"
     )]
     interfaces_exclude: String,
-    /// How many bytes of JSON a report may have; what does not fit is left out, and the condition
+    /// How many bytes of JSON a report may have. What does not fit is left out, and the condition
     /// Complete says so
     #[arg(long, env = "WEFT_AGENT_REPORT_BYTES", default_value_t = Extent::default().budget, value_name = "BYTES")]
     report_bytes: usize,

@@ -22,7 +22,7 @@ use crate::{
 
 /// The host is looked at after so long even if nothing was told.
 pub const SAFETY_NET: Duration = Duration::from_secs(600);
-/// A host that changes all the time is looked at for at most half of the time; no pause between
+/// A host that changes all the time is looked at for at most half of the time. No pause between
 /// looks is longer.
 const LONGEST_REST: Duration = Duration::from_secs(10);
 
@@ -51,7 +51,7 @@ impl Default for Pace {
 /// The host at one look.
 #[derive(Clone, Debug)]
 pub struct Observation {
-    /// Its network as nmstate has it, without secrets; not normalised.
+    /// Its network as nmstate has it, without secrets. Not normalised.
     pub state: NetworkState,
     /// The backend that reported it.
     pub backend: Backend,
@@ -68,7 +68,7 @@ pub struct Look {
     pub seen: Result<Arc<Observation>, HostError>,
 }
 
-/// Looks at the host; clones are for those who want to know. It ends when all are dropped.
+/// Looks at the host. Clones are for those who want to know. It ends when all are dropped.
 #[derive(Clone)]
 pub struct Observer {
     looks: watch::Receiver<Option<Look>>,
@@ -101,7 +101,7 @@ impl Observer {
         Self { looks, ask, health }
     }
 
-    /// The latest look, `None` before the first; and each that follows.
+    /// The latest look, `None` before the first, and each that follows.
     pub fn looks(&self) -> watch::Receiver<Option<Look>> {
         self.looks.clone()
     }
@@ -116,7 +116,7 @@ impl Observer {
     }
 
     /// No look while this lives, so that nobody takes a change that may still be rolled back for
-    /// the state of the host; what has changed meanwhile is looked at afterwards.
+    /// the state of the host. What has changed meanwhile is looked at afterwards.
     #[must_use]
     pub fn hold(&self) -> Changing {
         self.health.changes()
@@ -183,8 +183,8 @@ impl Eye {
         }
     }
 
-    /// Waits for a reason to look again: a request, at once; a change, when it has become quiet and
-    /// `rested` is over; `deadline`. False when nobody wants to know any more.
+    /// Waits for a reason to look again: a request, at once. A change, when it has become quiet and
+    /// `rested` is over. `deadline`. False when nobody wants to know any more.
     async fn reason(&mut self, deadline: Instant, rested: Instant) -> bool {
         tokio::select! {
             answer = self.asked.recv() => return self.note(answer),

@@ -22,7 +22,7 @@ use crate::{
 /// Options of a process of its own.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// A kubeconfig; else what is usual in a pod or for a person.
+    /// A kubeconfig. Else what is usual in a pod or for a person.
     pub kubeconfig: Option<PathBuf>,
     /// The lock that all agents on a host share.
     pub lock_file: PathBuf,

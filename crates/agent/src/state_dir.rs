@@ -56,7 +56,7 @@ impl StateDir {
         self.0.join(name)
     }
 
-    /// A file's content; `None` if it is not there.
+    /// A file's content. `None` if it is not there.
     pub fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
         let path = self.path(name);
         let bytes = match fs::read(&path) {
@@ -93,7 +93,7 @@ impl StateDir {
         written().map_err(at(&path))
     }
 
-    /// Removes a file; none there is fine.
+    /// Removes a file. None there is fine.
     pub fn remove(&self, name: &str) -> Result<(), Error> {
         let path = self.path(name);
         match fs::remove_file(&path) {

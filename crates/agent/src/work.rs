@@ -47,7 +47,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Begins; cleans up what a process before this one has left.
+    /// Begins. Cleans up what a process before this one has left.
     pub async fn start(
         host: Arc<dyn Host>,
         config: Config,
@@ -109,7 +109,7 @@ impl Worker {
         }
     }
 
-    /// One pass; `None` while it is not known yet how the host is or what is wanted.
+    /// One pass. `None` while it is not known yet how the host is or what is wanted.
     async fn pass(&mut self) -> Option<Report> {
         let enactments = self.enactments.borrow_and_update().clone()?;
         let state = self
@@ -150,7 +150,7 @@ impl Worker {
     }
 
     /// Goes on until nothing is left to do and for this time nothing new was wanted, or until the
-    /// deadline; `None` if nothing was known until then.
+    /// deadline. `None` if nothing was known until then.
     async fn settle(
         &mut self,
         deadline: Instant,
@@ -199,7 +199,7 @@ impl Worker {
 pub enum Once {
     /// The node is as all that was granted says.
     Done,
-    /// Something has failed for good; its enactment says why.
+    /// Something has failed for good. Its enactment says why.
     Failed,
     /// Something waits, for the operator or for its next try.
     Waiting,

@@ -26,7 +26,7 @@ fn on_host<F: Future<Output = ()>>(test: impl FnOnce(Arc<Machine>, Changes) -> F
     });
 }
 
-/// The next change; a minute is far more than any takes.
+/// The next change. A minute is far more than any takes.
 async fn next(changes: &mut Changes) -> Change {
     tokio::time::timeout(Duration::from_secs(60), changes.next())
         .await

@@ -1,4 +1,4 @@
-//! When the agent looks at its host; each test in a network namespace of its own.
+//! When the agent looks at its host. Each test in a network namespace of its own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -16,7 +16,7 @@ use weft_agent::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Looks at a host that tells of these changes, until there was a look of this number; then once
+/// Looks at a host that tells of these changes, until there was a look of this number. Then once
 /// more, and returns the number of that one.
 fn looks(pace: Pace, changes: impl FnOnce() -> Changes + Send, until: u64) -> u64 {
     in_namespace(|| {

@@ -13,7 +13,7 @@ const NONE: &str = "weft-asks";
 /// values.
 const NOTHING: &str = "nothing";
 
-/// The keys of an interface that are tried with each type; nmstate does not list them.
+/// The keys of an interface that are tried with each type. Nmstate does not list them.
 const KEYS: [&str; 41] = [
     "802.1x",
     "accept-all-mac-addresses",
@@ -136,7 +136,7 @@ fn schema() -> Value {
     sorted(json!({"state": keys, "interface": base, "types": types}))
 }
 
-/// Feature flags of other crates choose the order of keys; the file has one of its own.
+/// Feature flags of other crates choose the order of keys. The file has one of its own.
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -569,7 +569,7 @@ fn the_schema_and_nmstate_take_the_same() {
             "nmstate: {state} {:?}",
             answer(state.clone())
         );
-        // Of an interface that is to go, nmstate does not even read the keys; a section of another
+        // Of an interface that is to go, nmstate does not even read the keys. A section of another
         // type is a mistake all the same.
         let is_excused = state["interfaces"][0]["vlan"]["nonsense"] == true;
         assert_eq!(

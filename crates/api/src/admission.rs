@@ -81,7 +81,7 @@ pub(crate) fn refused(expression: &str, message: &str) -> Value {
 
 /// The node that the token was issued for. The API server puts it in when it issues the token of a
 /// pod that runs on a node, or of a node itself (ServiceAccountTokenPodNodeInfo, on in every
-/// version since 1.30); nobody else can.
+/// version since 1.30). Nobody else can.
 pub(crate) const NODE_OF_TOKEN: &str = "has(request.userInfo.extra) && 'authentication.kubernetes.io/node-name' in request.userInfo.extra ? request.userInfo.extra['authentication.kubernetes.io/node-name'][0] : ''";
 
 /// The type of a Secret whose token acts as an account: whoever may create one and read it, is that

@@ -25,8 +25,8 @@ pub(crate) struct Definition<'a> {
     /// The one of them that is stored.
     pub stored: &'a str,
     /// A version that is no longer served, and has no schema. The API server refuses a definition
-    /// without a version that its `status.storedVersions` names ("must appear in spec.versions");
-    /// what is stored as such can be read as one of the others, and is stored anew when it is next
+    /// without a version that its `status.storedVersions` names ("must appear in spec.versions").
+    /// What is stored as such can be read as one of the others, and is stored anew when it is next
     /// written.
     pub given_up: Option<&'a str>,
     /// Further columns of `kubectl get`.

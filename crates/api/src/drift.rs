@@ -21,13 +21,13 @@ pub struct DriftedObject {
     /// there yet) and Unwanted (it is not wanted any more and still there).
     pub state: String,
 
-    /// The fields that differ, if it is Changed; the first few, if they are many.
+    /// The fields that differ, if it is Changed. The first few, if they are many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub fields: Vec<DriftedField>,
 }
 
-/// A field that is not as it should be. Values are JSON, shortened if they are long; those of a
+/// A field that is not as it should be. Values are JSON, shortened if they are long. Those of a
 /// Secret are hidden.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

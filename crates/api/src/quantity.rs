@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-/// A quantity as it was written; a number becomes its text.
+/// A quantity as it was written. A number becomes its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct QuantityText(pub String);

@@ -47,7 +47,7 @@ pub enum Error {
 /// Fills in one certificate: the data of its Secrets and the `caBundle` of the webhooks that trust
 /// it, in `units`.
 ///
-/// `live` are these objects as they are in the cluster; one that is not there, or is not Weft's, is
+/// `live` are these objects as they are in the cluster. One that is not there, or is not Weft's, is
 /// left out. The objects keep their content as long as it is usable and not due. Returns when that
 /// changes by time alone, and this has to be done again.
 ///

@@ -99,7 +99,7 @@ impl Certificate {
     }
 
     pub(crate) fn pem(&self) -> String {
-        // Lines end as everywhere else in a Secret; the library's own default is that of RFC 7468's
+        // Lines end as everywhere else in a Secret. The library's own default is that of RFC 7468's
         // strictest readers.
         pem::encode_config(
             &pem::Pem::new(CERTIFICATE, self.der.clone()),

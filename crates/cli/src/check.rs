@@ -395,7 +395,7 @@ fn broken_rules(
 }
 
 /// Decides about the resource on a cluster without facts, before it was ever applied. RandomBytes
-/// always fall the same way, so that equal input gives equal output; the flag tells whether they
+/// always fall the same way, so that equal input gives equal output. The flag tells whether they
 /// were used.
 pub fn decide(
     domain: &dyn Domain,

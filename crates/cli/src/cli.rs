@@ -52,7 +52,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Reads the command line; help, and errors in it, end the program.
+    /// Reads the command line. Help, and errors in it, end the program.
     pub fn read() -> Self {
         let name = invoked_as();
         let matches = command(&name).try_get_matches_from(arguments(&name, std::env::args_os()));
@@ -61,7 +61,7 @@ impl Cli {
             .unwrap_or_else(|error| refuse(&error))
     }
 
-    /// Runs the command; its exit code is part of its result.
+    /// Runs the command. Its exit code is part of its result.
     ///
     /// # Errors
     /// The reason why the command cannot do its work, in words for the user.

@@ -37,7 +37,7 @@ pub struct Document {
 /// Where a field stands.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// Its name; for an entry of a list, the entry.
+    /// Its name. For an entry of a list, the entry.
     key: Position,
     value: Position,
 }
@@ -75,7 +75,7 @@ pub struct NotYaml {
     pub message: String,
 }
 
-/// Reads all documents of a text; empty ones are left out, and of a list, as `kubectl get -o yaml`
+/// Reads all documents of a text. Empty ones are left out, and of a list, as `kubectl get -o yaml`
 /// writes it, each entry is one.
 ///
 /// # Errors

@@ -61,10 +61,10 @@ pub struct Install {
     pub operator: &'static str,
     /// The namespace of the operator and, where they have one in common, of its operands.
     pub namespace: &'static str,
-    /// True if all operands are in that namespace; else the roles reach every one.
+    /// True if all operands are in that namespace. Else the roles reach every one.
     pub one_namespace: bool,
     /// The environment variable that tells the operator of that namespace where it is itself in
-    /// another; or of those that it serves.
+    /// another, or of those that it serves.
     pub namespace_variable: &'static str,
     /// The namespace that is served unless others are chosen, where the resource has one: then the
     /// roles are in each namespace that is served.

@@ -29,7 +29,7 @@ pub struct Handover {
     releases: Vec<Release>,
 }
 
-/// Finds out what there is to give back; of a PlacementAPI that nothing of Weft's is left of,
+/// Finds out what there is to give back. Of a PlacementAPI that nothing of Weft's is left of,
 /// nothing.
 ///
 /// # Errors

@@ -26,7 +26,7 @@ pub const HOW_TO_INSTALL: &str = "install it: weft manifests | kubectl apply -f 
 /// Which cluster.
 #[derive(clap::Args)]
 pub struct ClusterArgs {
-    /// A kubeconfig file; by default $KUBECONFIG, ~/.kube/config or, in a pod, its service account
+    /// A kubeconfig file. By default $KUBECONFIG, ~/.kube/config or, in a pod, its service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
@@ -252,7 +252,7 @@ pub fn block_on<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
 }
 
 impl Online {
-    /// The resources of a domain; `None` if the cluster does not serve their kind.
+    /// The resources of a domain. `None` if the cluster does not serve their kind.
     ///
     /// # Errors
     /// The cluster does not let us look.

@@ -101,7 +101,7 @@ pub fn shown(text: &str) -> String {
     shown
 }
 
-/// Emphasis for people at a terminal; plain text for pipes and files, and where `NO_COLOR` is set
+/// Emphasis for people at a terminal. Plain text for pipes and files, and where `NO_COLOR` is set
 /// (<https://no-color.org>).
 #[derive(Clone, Copy)]
 pub struct Style {

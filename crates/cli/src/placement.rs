@@ -326,7 +326,7 @@ async fn ask(online: &Online, namespace: &str, question: &Question) -> Result<Ve
     }
 }
 
-/// The objects of a kind that a label selector chooses; none of a kind that the cluster does not
+/// The objects of a kind that a label selector chooses. None of a kind that the cluster does not
 /// serve.
 async fn listed(online: &Online, namespace: &str, kind: Kind, labels: &str) -> Result<Vec<Value>> {
     match online

@@ -16,7 +16,7 @@ pub struct Source {
     pub text: String,
 }
 
-/// Reads files; `-` is stdin, and of a folder all its `.yaml`, `.yml` and `.json` files in the
+/// Reads files. `-` is stdin, and of a folder all its `.yaml`, `.yml` and `.json` files in the
 /// order of their names, as with kubectl.
 ///
 /// # Errors

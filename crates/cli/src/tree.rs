@@ -152,7 +152,7 @@ fn name(overview: &Overview) -> &str {
     Live::of(&overview.resource).name()
 }
 
-/// With a slash; empty for what has none.
+/// With a slash. Empty for what has none.
 fn namespace(overview: &Overview) -> String {
     overview.resource["metadata"]["namespace"]
         .as_str()

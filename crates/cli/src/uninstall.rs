@@ -356,7 +356,7 @@ impl<'a> Uninstall<'a> {
     }
 
     /// Deletes a resource and waits until it is gone. While an operator leads, it takes the
-    /// components down; else we do.
+    /// components down. Else we do.
     async fn remove_resource(&self, site: &Site, resource: &Value) -> Result<()> {
         let online = self.online;
         let owner = Owner::of(&*site.domain, resource);
@@ -400,7 +400,7 @@ impl<'a> Uninstall<'a> {
         .await
     }
 
-    /// One step of a teardown; what is left, for people.
+    /// One step of a teardown. What is left, for people.
     async fn tear_down(
         &self,
         site: &Site,
@@ -431,7 +431,7 @@ impl<'a> Uninstall<'a> {
         Ok((!left.is_empty()).then(|| format!("{}{more}", left[..left.len().min(3)].join(", "))))
     }
 
-    /// Deletes an object and waits until it is gone; of the operator's workload, its pods too: one
+    /// Deletes an object and waits until it is gone. Of the operator's workload, its pods too: one
     /// might still be at work.
     async fn delete(&self, key: &ObjectKey) -> Result<()> {
         let online = self.online;
@@ -482,7 +482,7 @@ impl<'a> Uninstall<'a> {
         Ok(())
     }
 
-    /// Reports whether a namespace was made for Weft and nothing is in it any more; else it is
+    /// Reports whether a namespace was made for Weft and nothing is in it any more. Else it is
     /// noted why it stays.
     async fn may_go(&mut self, key: &ObjectKey) -> Result<bool> {
         let own =

@@ -138,7 +138,7 @@ fn commands() -> BTreeSet<String> {
         .split("\n\n")
         .next()
         .unwrap();
-    // A name stands two blanks in; what is further in goes on with the text of the line above.
+    // A name stands two blanks in. What is further in goes on with the text of the line above.
     list.lines()
         .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
         .filter(|name| !name.is_empty())
@@ -599,7 +599,7 @@ fn every_preset_of_host_paths_is_listed_with_its_folders() {
     assert_eq!(listed, presets, "left: docs/addons.md, right: the code");
 }
 
-/// What a resource can have, as paths such as `kubeMacPool.rangeStart`; of lists, what their
+/// What a resource can have, as paths such as `kubeMacPool.rangeStart`. Of lists, what their
 /// entries can have. Parts of Kubernetes' own types carry no texts in the schema, and end the path.
 fn options(path: &str, schema: &Value, found: &mut BTreeSet<String>) {
     let described = |field: &Value| field["description"].is_string();

@@ -111,7 +111,7 @@ fn the_version_comes_with_the_apis() {
     );
 }
 
-/// Plain text in a pipe; the tests of `weft validate` compare whole lines, so they would see colour
+/// Plain text in a pipe. The tests of `weft validate` compare whole lines, so they would see colour
 /// as well.
 #[test]
 fn there_is_no_colour_in_a_pipe() {

@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, process::Command};
 
 /// Crates that no pure crate may link, directly or not. `nispor` is what nmstate asks the kernel
-/// with: without it, nmstate is types and rules; likewise rustls reads keys and certificates, and
+/// with: without it, nmstate is types and rules. Likewise rustls reads keys and certificates, and
 /// only `tokio-rustls` and `hyper-rustls` talk.
 const IMPURE: [&str; 13] = [
     "kube",

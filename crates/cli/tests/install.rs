@@ -49,7 +49,7 @@ async fn can(cluster: &ControlPlane, kubeconfig: &Path, arguments: &[&str]) -> b
 async fn the_operator_can_deploy_everything_and_take_it_away_again() {
     let cluster = ControlPlane::builder().nodes(1).start().await.unwrap();
     install(&cluster, &["manifests"]).await;
-    // kubectl calls an object configured where the server leaves an empty value out; it is not
+    // kubectl calls an object configured where the server leaves an empty value out. It is not
     // changed by that.
     install(&cluster, &["manifests"]).await;
     let kinds = "crds,clusterroles,deployments,validatingadmissionpolicies,validatingadmissionpolicybindings";

@@ -106,7 +106,7 @@ fn the_deployment_is_fit_for_the_strictest_namespace_and_knows_all_images() {
         deployment["metadata"]["labels"],
         json!({"weft.network/component": "operator"})
     );
-    // The selector of the operator that is replaced; it cannot be changed in an update.
+    // The selector of the operator that is replaced. It cannot be changed in an update.
     assert_eq!(
         deployment["spec"]["selector"],
         json!({"matchLabels": {"name": "cluster-network-addons-operator"}})
@@ -375,7 +375,7 @@ fn kinds_that_no_chosen_component_has_are_in_no_rule() {
     assert!(!all.contains("WEFT_ADDONS_COMPONENTS") && ALL.iter().all(|kind| all.contains(kind)));
 }
 
-/// Secrets are read in the namespaces of the operands, and nowhere else; but for Placement, where
+/// Secrets are read in the namespaces of the operands, and nowhere else, but for Placement, where
 /// somebody asks for all namespaces.
 #[test]
 fn no_operator_and_no_operand_reads_secrets_of_the_whole_cluster() {

@@ -62,7 +62,7 @@ pub(crate) fn parse_with_host_bits(text: &str) -> Result<IpNet, String> {
     })
 }
 
-/// How many bits of an address are a node's own, by whichever of the two fields is there; 0 if
+/// How many bits of an address are a node's own, by whichever of the two fields is there. 0 if
 /// neither says so.
 pub(crate) fn host_bits(
     network: &ClusterNetwork,

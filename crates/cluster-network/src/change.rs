@@ -27,7 +27,7 @@ pub(crate) fn way_out(settings: &Settings) -> String {
     )
 }
 
-/// The fields that may not change like this; `provider` is that of the next configuration.
+/// The fields that may not change like this. `provider` is that of the next configuration.
 pub fn unsafe_changes(
     provider: &dyn Provider,
     previous: &Effective,

@@ -8,7 +8,7 @@ use weft_plan::{own_condition, report::Report};
 use crate::removal;
 
 /// The conditions: the usual ones, of which Available and Progressing tell of the network that is
-/// in force, whatever is refused and however single additional networks fare; and Upgradeable.
+/// in force, whatever is refused and however single additional networks fare, and Upgradeable.
 pub(crate) fn conditions(report: &Report, previous: &Value, now: Timestamp) -> Vec<Condition> {
     let mut all = weft_plan::conditions(report, previous, now);
     if report.blocked.is_some() || report.removing {

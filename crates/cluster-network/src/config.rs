@@ -12,7 +12,7 @@ use weft_api::cluster_network::{
 pub struct PodNetwork {
     /// The block, its host bits zero.
     pub cidr: IpNet,
-    /// How many bits of an address are the node's own; 0 if that is not said, since somebody else
+    /// How many bits of an address are the node's own. 0 if that is not said, since somebody else
     /// divides the block.
     pub host_bits: u8,
 }
@@ -28,7 +28,7 @@ impl PodNetwork {
 /// still open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Valid {
-    /// The pods' blocks, in the user's order; at least one unless the network is somebody else's.
+    /// The pods' blocks, in the user's order. At least one unless the network is somebody else's.
     pub pod_networks: Vec<PodNetwork>,
     /// The services' blocks, the primary family first.
     pub service_networks: Vec<IpNet>,
@@ -36,7 +36,7 @@ pub struct Valid {
     pub default_network: DefaultNetwork,
     /// As they are written: each is checked by itself, so that a bad one stops no other.
     pub additional_networks: Vec<AdditionalNetwork>,
-    /// True if kube-proxy is asked for; `None` leaves it to Weft.
+    /// True if kube-proxy is asked for. `None` leaves it to Weft.
     pub deploy_kube_proxy: Option<bool>,
     /// Settings of the service proxy.
     pub proxy: ProxyConfig,

@@ -2,8 +2,8 @@
 //! by default.
 //!
 //! A value that the user gives always counts. Carried over are the settings of the network of the
-//! same type, the MTU above all, as far as its provider says so, and that there is no kube-proxy;
-//! all else goes back to its default as soon as it is left out.
+//! same type, the MTU above all, as far as its provider says so, and that there is no kube-proxy.
+//! All else goes back to its default as soon as it is left out.
 
 use ipnet::IpNet;
 use weft_api::cluster_network::{DefaultNetwork, TYPES};

@@ -58,7 +58,7 @@ pub fn set_file(
     })
 }
 
-/// Completes a workload. `images` names each container's image; a container without one is an
+/// Completes a workload. `images` names each container's image. A container without one is an
 /// error, so that none is forgotten. `config` is the ConfigMap that its pods read at their start.
 ///
 /// # Errors

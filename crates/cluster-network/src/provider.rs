@@ -43,7 +43,7 @@ pub trait Provider: Send + Sync + 'static {
     /// Everything that is wrong with its settings, by itself and together with the rest.
     fn validate(&self, config: &Valid) -> Vec<Problem>;
 
-    /// The MTU of the pods' interfaces, if it is set; `None` for a network that has no such
+    /// The MTU of the pods' interfaces, if it is set. `None` for a network that has no such
     /// setting.
     fn mtu(&self, _network: &DefaultNetwork) -> Option<i64> {
         None
@@ -104,11 +104,11 @@ pub trait Provider: Send + Sync + 'static {
     reason = "each is a question of its own"
 )]
 pub struct Capabilities {
-    /// How many blocks of a family it can divide among the nodes; `None`: any number.
+    /// How many blocks of a family it can divide among the nodes. `None`: any number.
     pub blocks_per_family: Option<usize>,
     /// True if pods may have IPv6 addresses.
     pub ipv6: bool,
-    /// True if it divides the blocks itself, by `hostSubnetLength`; else the cluster's
+    /// True if it divides the blocks itself, by `hostSubnetLength`. Else the cluster's
     /// controller-manager does.
     pub uses_host_subnet_length: bool,
     /// True if it connects services itself, so that no kube-proxy is needed.

@@ -109,7 +109,7 @@ fn the_record_is_what_the_original_would_have_written() {
         );
         let applied: Value =
             serde_json::from_str(record.body()["data"]["applied"].as_str().unwrap()).unwrap();
-        // The original's defaults: of the resource the MTU that is recorded and the port; it leaves
+        // The original's defaults: of the resource the MTU that is recorded and the port. It leaves
         // all else as it is written.
         let mut theirs = spec.clone();
         let config = &mut theirs["defaultNetwork"]["openshiftSDNConfig"];
@@ -150,7 +150,7 @@ fn the_record_is_in_the_first_operators_form_and_leads_back_to_the_configuration
     let record = decision.record.unwrap();
     let ours: Value =
         serde_json::from_str(record.body()["data"]["applied"].as_str().unwrap()).unwrap();
-    // Every value that it wrote is there; it left out the defaults that it did not write down, and
+    // Every value that it wrote is there. It left out the defaults that it did not write down, and
     // wrote null for what is not there.
     let theirs: Value = serde_json::from_str(theirs).unwrap();
     assert!(holds(&ours, &theirs), "{ours:#}\n{theirs:#}");

@@ -12,7 +12,7 @@ use crate::{
 /// On the resource: the default network of the type that this names goes with it.
 pub const REMOVE_ANNOTATION: &str = "weft.network/remove";
 
-/// The default network and the service proxy stay; additional networks go.
+/// The default network and the service proxy stay. Additional networks go.
 pub(crate) fn outlives(unit: &str) -> bool {
     [DEFAULT_NETWORK, KUBE_PROXY].contains(&unit)
 }
@@ -22,7 +22,7 @@ pub(crate) fn is_vital(unit: &str) -> bool {
     !unit.starts_with(additional::UNIT)
 }
 
-/// Why they stay when this resource is deleted, and how to be rid of them; `None` if it says that
+/// Why they stay when this resource is deleted, and how to be rid of them. `None` if it says that
 /// they are to go.
 pub(crate) fn keeps(resource: Option<&Value>, decided: Option<&Value>) -> Option<String> {
     let applied = decided

@@ -17,7 +17,7 @@ pub struct Settings {
     pub record_namespace: String,
     /// The images that are known.
     pub images: BTreeMap<Image, String>,
-    /// Where pods reach the API server before there is a network; `None` leaves it to the Service
+    /// Where pods reach the API server before there is a network. `None` leaves it to the Service
     /// `kubernetes`.
     pub api_server: Option<ApiServer>,
     /// The reader of metrics: namespace and name of a ServiceAccount.

@@ -113,7 +113,7 @@ struct PortMappings {
 
 impl NetworkList {
     /// The configuration of a node with these ranges, one a family. `mtu` is that of the pods'
-    /// interfaces; without it, the kernel's default.
+    /// interfaces. Without it, the kernel's default.
     ///
     /// # Errors
     /// A range is none.

@@ -59,7 +59,7 @@ pub fn default_mtu() -> Result<DefaultMtu, MtuError> {
     Err(MtuError::Unstable)
 }
 
-/// `Ok(None)`: a link has gone since its route was listed, and its routes with it; there may be
+/// `Ok(None)`: a link has gone since its route was listed, and its routes with it. There may be
 /// others now.
 fn look(kernel: &mut Rtnetlink) -> Result<Option<Result<DefaultMtu, MtuError>>, Error> {
     let hops: Vec<_> = kernel.default_routes()?.iter().flat_map(hops).collect();

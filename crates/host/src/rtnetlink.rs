@@ -46,7 +46,7 @@ pub enum Error {
 pub struct Link {
     /// For example `eth0`.
     pub name: String,
-    /// In bytes; 0 if it has none.
+    /// In bytes. 0 if it has none.
     pub mtu: u32,
 }
 
@@ -76,7 +76,7 @@ impl Rtnetlink {
         Ok(routes)
     }
 
-    /// The link of this index; `None` if it is gone.
+    /// The link of this index. `None` if it is gone.
     pub fn link(&mut self, index: u32) -> Result<Option<Link>, Error> {
         let mut link = None;
         let asked = self.ask(Question::Link(index), |answer| {

@@ -15,11 +15,11 @@ use std::{
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use weft_host::{MtuError, default_mtu};
 
-/// Runs this in a network namespace of its own; threads and processes that it starts are in it too.
+/// Runs this in a network namespace of its own. Threads and processes that it starts are in it too.
 fn in_namespace<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let inside = scope.spawn(|| {
-            // SAFETY: file descriptors stay shared with the other threads; only the network
+            // SAFETY: file descriptors stay shared with the other threads. Only the network
             // namespace is a new one.
             unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
                 .expect("a network namespace can be made only by root (CAP_SYS_ADMIN)");

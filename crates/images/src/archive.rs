@@ -37,7 +37,7 @@ impl Image {
             .build()?;
         let manifest = Blob::json(MediaType::ImageManifest, &manifest)?;
         let mut named = manifest.descriptor.clone();
-        // The first is containerd's, the second the standard's; podman takes a full name there as
+        // The first is containerd's, the second the standard's. Podman takes a full name there as
         // well.
         let names = [
             "io.containerd.image.name",

@@ -17,7 +17,7 @@ pub(crate) enum Entry {
     Symlink { target: PathBuf },
 }
 
-/// An image to be written. All paths in it are absolute; folders above a file are made by
+/// An image to be written. All paths in it are absolute. Folders above a file are made by
 /// themselves. Everything belongs to root.
 #[derive(Clone, Debug)]
 pub struct Image {
@@ -68,7 +68,7 @@ impl Image {
         )
     }
 
-    /// Adds a folder; of use for an empty one, or for one of another mode than 0755.
+    /// Adds a folder. Of use for an empty one, or for one of another mode than 0755.
     #[must_use]
     pub fn directory(self, path: impl AsRef<Path>, mode: u32) -> Self {
         self.with(path, Entry::Directory { mode })

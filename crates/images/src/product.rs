@@ -21,7 +21,7 @@ pub fn weft(program: &Path, version: &str) -> Result<Image, Error> {
 }
 
 /// The image of the `weft-agent` program: no shell, no other program. Root, by number, as
-/// NetworkManager asks for it; the pod says what of root's powers is left. D-Bus is where its
+/// NetworkManager asks for it. The pod says what of root's powers is left. D-Bus is where its
 /// clients look for it: below /var/run.
 ///
 /// # Errors

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-/// Gives each port of a Linux bridge without `vlan` a trunk of the VLANs 2 to 4094; VLAN 1 stays
+/// Gives each port of a Linux bridge without `vlan` a trunk of the VLANs 2 to 4094. VLAN 1 stays
 /// the untagged one. Only bridges with `state: up` written out get it, and `vlan: {}` keeps a port
 /// without VLAN filtering, as in kubernetes-nmstate.
 #[must_use]

@@ -64,7 +64,7 @@ fn scalar(text: &str) -> Value {
     })
 }
 
-/// An address, or a block of addresses, in its usual spelling; a block of one address is that
+/// An address, or a block of addresses, in its usual spelling. A block of one address is that
 /// address.
 fn address(text: &str) -> Option<String> {
     if let Ok(address) = text.parse::<IpAddr>() {

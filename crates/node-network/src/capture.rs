@@ -323,7 +323,7 @@ fn filter(
     Ok(nest(list, Value::Array(found)))
 }
 
-/// All values at a path, through lists; `None` if the path leads nowhere.
+/// All values at a path, through lists. `None` if the path leads nowhere.
 fn values(entry: &Value, steps: &[String]) -> Option<Vec<String>> {
     let Some((step, rest)) = steps.split_first() else {
         return Some(match entry {
@@ -402,7 +402,7 @@ fn assign(entry: &mut Value, steps: &[String], value: Option<Value>) -> Result<(
     Ok(())
 }
 
-/// The value that a path leads to; in lists by index.
+/// The value that a path leads to. In lists by index.
 fn resolve(source: &Value, reference: &Reference, line: &str) -> Result<Value, ExpressionError> {
     let mut position = reference.position
         + reference
@@ -494,7 +494,7 @@ fn fill_at(path: &str, value: &Value, captures: &Captures) -> Result<Value, Capt
     })
 }
 
-/// A text that is one reference becomes what it refers to, of any type; within other text only
+/// A text that is one reference becomes what it refers to, of any type. Within other text only
 /// scalars have a place.
 fn fill_text(line: &str, captures: &Captures) -> Result<Value, ExpressionError> {
     let error = |message: String, byte: usize| ExpressionError {

@@ -58,7 +58,7 @@ const TRUE_BY_DEFAULT: [&str; 5] = [
     "enable-native",
 ];
 
-/// Where `current` is not as `desired` wants it. Both are states in nmstate's form; `current` may
+/// Where `current` is not as `desired` wants it. Both are states in nmstate's form. `current` may
 /// be a report with additions.
 pub fn differences(desired: &Value, current: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
@@ -126,7 +126,7 @@ pub(crate) fn find_interface<'a>(wanted: &Value, current: &'a Value) -> Option<&
         _ => None,
     };
     match by {
-        // Ports of a bond share its address; the permanent one is the card's own.
+        // Ports of a bond share its address. The permanent one is the card's own.
         Some(by) => {
             let is = |interface: &&Value| {
                 same(&interface[by], &wanted[by])
@@ -189,7 +189,7 @@ fn interface(
             // unknown.
             "type" if value == "unknown" || (value == "ethernet" && is == "veth") => {}
             "profile-name" if value == &wanted["name"] || is.is_null() => {}
-            // Where NetworkManager does not run, no description is kept; the wait for addresses is
+            // Where NetworkManager does not run, no description is kept. The wait for addresses is
             // only known to it too.
             "description" | "wait-ip" if is.is_null() => {}
             key if NOT_REPORTED.contains(&key) => {}
@@ -202,7 +202,7 @@ fn interface(
     }
 }
 
-/// Objects key by key; lists as sets.
+/// Objects key by key. Lists as sets.
 fn below(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference>) {
     match wanted {
         Value::Object(map)

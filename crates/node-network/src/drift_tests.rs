@@ -97,7 +97,7 @@ fn what_is_as_wanted_is_no_difference_however_it_is_written() {
                 "ipv4": {"enabled": true, "dhcp": "true", "auto-dns": true}
             }),
         ),
-        // One end of a veth pair is an Ethernet interface for nmstate; others may add addresses.
+        // One end of a veth pair is an Ethernet interface for nmstate. Others may add addresses.
         on(
             "eth1",
             "ethernet",
@@ -126,7 +126,7 @@ fn what_is_as_wanted_is_no_difference_however_it_is_written() {
                 }
             }),
         ),
-        // Pods' ports come and go; ranges of VLANs are sets.
+        // Pods' ports come and go. Ranges of VLANs are sets.
         on(
             "br1",
             "linux-bridge",

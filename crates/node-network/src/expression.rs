@@ -44,7 +44,7 @@ impl fmt::Display for ExpressionError {
 /// A path, and where it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// The capture that it leads into; the state of the node if `None`.
+    /// The capture that it leads into. The state of the node if `None`.
     pub capture: Option<String>,
     /// The steps, without `capture` and its name.
     pub steps: Vec<String>,
@@ -70,7 +70,7 @@ pub enum Action {
     Keep,
     /// The entries whose property is this.
     Equal(Operand),
-    /// The entries whose property is there and is something else. nmpolicy had this; nmstate has
+    /// The entries whose property is there and is something else. nmpolicy had this. Nmstate has
     /// not.
     NotEqual(Operand),
     /// All entries, with this in the property.
@@ -189,7 +189,7 @@ impl Expression {
     }
 }
 
-/// A path out of its text; `None` if it is none.
+/// A path out of its text. `None` if it is none.
 pub fn reference(word: &str, position: usize) -> Option<Reference> {
     let mut steps: Vec<String> = word.split('.').map(str::to_owned).collect();
     if !ROOTS.contains(&steps.first()?.as_str()) || steps.iter().any(String::is_empty) {

@@ -12,7 +12,7 @@ use crate::{
     state_error::StateError,
 };
 
-/// [`refusals`] in one message; none if there are none.
+/// [`refusals`] in one message. None if there are none.
 pub fn refusal(desired: &Value, current: &Value) -> Option<String> {
     let refusals = refusals(desired, current);
     let words: Vec<String> = refusals.iter().map(ToString::to_string).collect();

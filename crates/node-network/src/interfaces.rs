@@ -32,7 +32,7 @@ pub enum MatchError {
     Pattern(#[from] GlobError),
 }
 
-/// The desired state with a name in each interface. `current` is the state of the node; whoever
+/// The desired state with a name in each interface. `current` is the state of the node. Whoever
 /// calls this does so again when the interfaces of the node change.
 pub fn expand(spec: &Spec, desired: &Value, current: &Value) -> Result<Value, MatchError> {
     if spec.auto_config.is_some() {

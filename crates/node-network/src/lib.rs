@@ -2,7 +2,7 @@
 //! change.
 //!
 //! Everything here is pure: what is on the host, what the policies say and what was applied before
-//! are handed in. States are JSON in the form of nmstate, since that is what the API holds; what
+//! are handed in. States are JSON in the form of nmstate, since that is what the API holds. What
 //! nmstate would take is known by [`schema`], without the library.
 //!
 //! The way of a policy on a node: [`select`] says whether it is meant, [`render`] makes its desired

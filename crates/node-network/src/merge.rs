@@ -1,6 +1,6 @@
 //! The desired state of a node out of all policies granted on it.
 //!
-//! A property is what the highest priority says of it; those of the same priority must agree. The
+//! A property is what the highest priority says of it. Those of the same priority must agree. The
 //! node's own specification overrides all.
 
 use crate::{

@@ -17,7 +17,7 @@ pub const BUDGET: usize = 1_000_000;
 /// The choice of reported parts.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// Names of interfaces to report; all if empty.
+    /// Names of interfaces to report. All if empty.
     include: Vec<Regex>,
     /// Names of interfaces to leave out, also of those included.
     exclude: Vec<Regex>,
@@ -84,7 +84,7 @@ const TIMERS: [&str; 2] = ["gc-timer", "hello-timer"];
 const LIFETIMES: [&str; 2] = ["preferred-life-time", "valid-life-time"];
 
 /// The report of a state. `indexes` are the kernel's numbers of interfaces, by name, and
-/// `capabilities` what the node can do; both are added to it.
+/// `capabilities` what the node can do. Both are added to it.
 pub fn normalise(
     mut state: Value,
     filter: &Filter,

@@ -75,7 +75,7 @@ pub fn interface_key(interface: &Value) -> String {
     }
 }
 
-/// A scalar as text, a text without quotes; empty for null.
+/// A scalar as text, a text without quotes. Empty for null.
 pub fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -24,7 +24,7 @@ use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// Its labels; `None` if they are not known, and then every policy counts as meant for it.
+    /// Its labels. `None` if they are not known, and then every policy counts as meant for it.
     pub labels: Option<BTreeMap<String, String>>,
     /// Its network, as its NodeNetworkState reports it or nmstate says.
     pub current: Value,
@@ -267,7 +267,7 @@ pub fn lines(difference: &Difference, desired: &Value) -> Vec<String> {
     }
 }
 
-/// The properties of an interface that is made; none of anything else.
+/// The properties of an interface that is made. None of anything else.
 fn made(path: &crate::path::Path, desired: &Value) -> Vec<String> {
     let name = path.interface().filter(|_| path.0.len() == 2);
     let interface = name.and_then(|name| {

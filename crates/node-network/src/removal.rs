@@ -25,7 +25,7 @@ const OVN_MAPPINGS: &str = "ovn-bridge-mappings";
 /// All that an apply of `desired` would change on a host that is like `current`: the drift, and the
 /// removals.
 ///
-/// Both are states in nmstate's form; `current` may be a report with additions. Profiles of
+/// Both are states in nmstate's form. `current` may be a report with additions. Profiles of
 /// NetworkManager that are missing cannot be seen in a report, so an apply can still write one
 /// where this is empty.
 pub fn changes(desired: &Value, current: &Value) -> Vec<Difference> {

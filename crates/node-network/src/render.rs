@@ -35,7 +35,7 @@ pub enum RenderError {
 /// The result of a policy on a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendered {
-    /// The desired state; references to secrets are still in it.
+    /// The desired state. References to secrets are still in it.
     pub desired: Value,
     /// The results of captures.
     pub captures: Captures,
@@ -56,7 +56,7 @@ pub fn render(spec: &Spec, current: &Value) -> Result<Rendered, RenderError> {
     Ok(Rendered { desired, captures })
 }
 
-/// Renders a node's own `spec.desiredState`: early spellings only; everything in it is said by
+/// Renders a node's own `spec.desiredState`: early spellings only. Everything in it is said by
 /// name.
 pub fn own(desired: &Value) -> Result<Value, RenderError> {
     let translated = translate(desired).map_err(RenderError::Translate)?;

@@ -9,7 +9,7 @@ use serde_json::Value;
 /// A list of a state whose entries are a set.
 #[derive(Clone, Copy, Debug)]
 pub struct List {
-    /// Its section; the entries stand in `config` there.
+    /// Its section. The entries stand in `config` there.
     pub section: &'static str,
     /// Returns the key of an entry.
     pub key: fn(&Value) -> String,
@@ -31,7 +31,7 @@ pub const LISTS: [List; 2] = [
     },
 ];
 
-/// Table 254 is `main`; nmstate takes 0 for it.
+/// Table 254 is `main`. Nmstate takes 0 for it.
 const MAIN_TABLE: u64 = 254;
 
 /// Returns the key of a route: its destination and its table. All else (metric, source, MTU …) are
@@ -88,7 +88,7 @@ fn prefix(entry: &Value, key: String) -> String {
     }
 }
 
-/// Reports whether an entry says what must not be there; what it leaves out is then a wildcard.
+/// Reports whether an entry says what must not be there. What it leaves out is then a wildcard.
 pub fn is_absent(entry: &Value) -> bool {
     entry["state"] == "absent"
 }
@@ -105,7 +105,7 @@ pub fn matches(wanted: &Value, found: &Value) -> bool {
     fields
         .filter(|(_, value)| !value.is_null())
         .all(|(name, value)| match name.as_str() {
-            // The table of a VRF is what the kernel reports; its name is only known to nmstate.
+            // The table of a VRF is what the kernel reports. Its name is only known to nmstate.
             "state" | "vrf-name" => true,
             "destination" => {
                 text(value).is_empty() || network(&text(value)) == network(&text(&found[name]))
@@ -117,7 +117,7 @@ pub fn matches(wanted: &Value, found: &Value) -> bool {
             // Routes without a next hop have no interface in IPv4, and the loopback in IPv6.
             "next-hop-interface" if !wanted["route-type"].is_null() => true,
             "next-hop-address" if text(value).is_empty() => text(&found[name]).is_empty(),
-            // The kernel gives IPv6 routes of metric 0 the metric 1024; -1 is "as the backend
+            // The kernel gives IPv6 routes of metric 0 the metric 1024. -1 is "as the backend
             // likes".
             "metric" if matches!(text(value).as_str(), "-1" | "0") => true,
             _ => same(value, &found[name]),

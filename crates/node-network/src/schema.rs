@@ -6,10 +6,10 @@
 //! one of
 //!
 //! - `"text"`, `"boolean"`, `"u8"` … `"i64"`, `"number"`, also with ` or text` where a text with
-//!   that value is taken as well; `"any"`;
+//!   that value is taken as well. `"any"`;
 //! - `{"one of": [words]}`, with `"numbers": true` where a word that is a number may be written as
 //!   one;
-//! - `{"list": node}`; `{"any of": [nodes]}`;
+//! - `{"list": node}`. `{"any of": [nodes]}`;
 //! - `{"keys": {key: node}, "needs": [keys that must be there], "each": node for any other key}`,
 //!   of which each may be left out.
 //!
@@ -33,7 +33,7 @@ const BOOLEANS: [&str; 10] = [
     "1", "0", "true", "false", "yes", "no", "on", "off", "y", "n",
 ];
 
-/// The types that nmstate reports and does not configure; it does not look at what such an
+/// The types that nmstate reports and does not configure. It does not look at what such an
 /// interface has.
 const REPORTED: [&str; 3] = ["tun", "xfrm", "unknown"];
 
@@ -67,8 +67,8 @@ pub fn mistakes(state: &Value) -> Vec<StateError> {
     found
 }
 
-/// The words that nmstate takes at a place below a section of a type of interface, in its order;
-/// none where it takes other values.
+/// The words that nmstate takes at a place below a section of a type of interface, in its order.
+/// None where it takes other values.
 pub fn words(kind: &str, section: &str, place: &[&str]) -> Vec<&'static str> {
     let node = place
         .iter()

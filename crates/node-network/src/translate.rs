@@ -70,7 +70,7 @@ pub enum TranslateError {
     },
 }
 
-/// The desired state in today's spelling; everything that is wrong with it, if anything is.
+/// The desired state in today's spelling. Everything that is wrong with it, if anything is.
 pub fn translate(desired: &Value) -> Result<Value, Vec<TranslateError>> {
     let mut state = without_nulls(desired);
     let mut errors = Vec::new();
@@ -165,7 +165,7 @@ fn translate_interface(
     unsupported(path, interface, errors);
 }
 
-/// Calls `change` for each object that the section names; lists stand for their entries.
+/// Calls `change` for each object that the section names. Lists stand for their entries.
 fn visit(
     path: &Path,
     object: &mut Map<String, Value>,
@@ -308,7 +308,7 @@ fn spanning_tree(options: &mut Map<String, Value>) {
 
 /// `vlanMode` and `accessTag` of a bridge's port.
 fn port_vlan(path: &Path, port: &mut Map<String, Value>, errors: &mut Vec<TranslateError>) {
-    // The early design said of a port what type of interface it is; that stands at the interface
+    // The early design said of a port what type of interface it is. That stands at the interface
     // itself.
     port.remove("type");
     for (early, today) in [("vlanMode", "mode"), ("accessTag", "tag")] {

@@ -112,7 +112,7 @@ pub fn installation(name: &str, spec: &NMStateSpec) -> Vec<Problem> {
         spec.tolerations.as_deref(),
         &mut problems,
     );
-    // They have no effect; but the definition refuses them, and the operator that Weft replaces
+    // They have no effect, but the definition refuses them, and the operator that Weft replaces
     // could do nothing with them.
     scheduling::node_selector(
         "spec.infraNodeSelector",

@@ -17,7 +17,7 @@ pub fn same(wanted: &Value, is: &Value) -> bool {
     }
     wanted.iter().all(|(key, value)| match key.as_str() {
         "trunk-tags" => ranges(value) == ranges(&is[key.as_str()]),
-        // The tag of an access port is its own; off is left out of the report.
+        // The tag of an access port is its own. Off is left out of the report.
         _ => {
             canonical::same(value, &is[key.as_str()])
                 || (is[key.as_str()].is_null()

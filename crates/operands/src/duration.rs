@@ -5,7 +5,7 @@
 
 use std::{cmp::Ordering, fmt, str::FromStr};
 
-/// A duration above zero. It keeps the text that it was written as; two durations are compared by
+/// A duration above zero. It keeps the text that it was written as. Two durations are compared by
 /// their value.
 #[derive(Clone, Debug)]
 pub struct GoDuration {
@@ -106,7 +106,7 @@ fn split_digits(text: &str) -> (&str, &str) {
 fn unit_nanoseconds(unit: &str) -> Option<u128> {
     Some(match unit {
         "ns" => 1,
-        // The micro sign and the Greek letter look the same; Go reads both.
+        // The micro sign and the Greek letter look the same. Go reads both.
         "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
         "ms" => 1_000_000,
         "s" => 1_000_000_000,
@@ -116,7 +116,7 @@ fn unit_nanoseconds(unit: &str) -> Option<u128> {
     })
 }
 
-/// `whole.fraction` units, in nanoseconds; `None` if that is far beyond any duration.
+/// `whole.fraction` units, in nanoseconds. `None` if that is far beyond any duration.
 fn part(whole: &str, fraction: &str, unit: u128) -> Option<u128> {
     let whole: u128 = if whole.is_empty() {
         0

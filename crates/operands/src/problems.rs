@@ -33,7 +33,7 @@ impl Problems {
         self.0.extend(problems);
     }
 
-    /// The value of a field that may be left out; a problem if it cannot be read.
+    /// The value of a field that may be left out. A problem if it cannot be read.
     pub fn parse<T: FromStr<Err: Display>>(
         &mut self,
         field: &str,
@@ -45,7 +45,7 @@ impl Problems {
             .ok()
     }
 
-    /// A text that may be left out, and follows a rule; `complaint` says so after the value.
+    /// A text that may be left out, and follows a rule. `complaint` says so after the value.
     pub fn text(
         &mut self,
         field: &str,

@@ -1,5 +1,5 @@
 //! Checks the fields of a pod that choose its node, by the API server's own rules for pods. The
-//! same rules stand in the schemas of the fields; here they are for objects that are older than
+//! same rules stand in the schemas of the fields. Here they are for objects that are older than
 //! these, and for what no schema can say.
 
 use std::{collections::BTreeMap, fmt};
@@ -401,7 +401,7 @@ fn values_fit(field: &str, operator: &str, values: &[String], problems: &mut Pro
     }
 }
 
-/// Reports whether the word is one of these; a problem if not. An empty one among them counts as
+/// Reports whether the word is one of these. A problem if not. An empty one among them counts as
 /// left out.
 fn one_of(field: &str, word: &str, words: &[&str], problems: &mut Problems) -> bool {
     let is_one = words.contains(&word);

@@ -30,7 +30,7 @@ pub fn is_label_key(text: &str) -> bool {
     prefix.is_none_or(is_object_name) && !name.is_empty() && is_label_value(name)
 }
 
-/// The value of a label; it may be empty.
+/// The value of a label. It may be empty.
 pub fn is_label_value(text: &str) -> bool {
     let is_outer = |b: &u8| b.is_ascii_alphanumeric();
     text.len() <= 63

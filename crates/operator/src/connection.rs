@@ -103,7 +103,7 @@ fn url((host, port): &Endpoint) -> Result<Uri, ConnectionError> {
 /// at, so what belongs to its user, such as a certificate that is not there yet, may be missing.
 ///
 /// # Errors
-/// The file cannot be read, or leads to no server; it is said at which step.
+/// The file cannot be read, or leads to no server. It is said at which step.
 pub fn server_of(path: &Path) -> Result<Endpoint, ConnectionError> {
     let failed = |why: String| ConnectionError::Kubeconfig {
         path: path.to_owned(),
@@ -143,7 +143,7 @@ pub fn server_of(path: &Path) -> Result<Endpoint, ConnectionError> {
         .map_err(|error| failed(error.to_string()))
 }
 
-/// Host and port of a server's URL; the port by the scheme where it says none.
+/// Host and port of a server's URL. The port by the scheme where it says none.
 ///
 /// # Errors
 /// It is not the URL of a server.

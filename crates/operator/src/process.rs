@@ -30,7 +30,7 @@ use crate::{
 pub struct Options {
     /// Which domains, as in [`crate::DOMAINS`].
     pub domains: Vec<String>,
-    /// Where to find the API server; else in the usual places and, in a pod, by its service
+    /// Where to find the API server. Else in the usual places and, in a pod, by its service
     /// account.
     pub source: Source,
     /// How long a leader's lease lasts without renewal.
@@ -45,11 +45,11 @@ pub struct Options {
     pub pod_uid: Option<String>,
     /// The MTU of the host's network.
     pub host_mtu: HostMtu,
-    /// The namespaces whose PlacementAPIs are served, separated by commas, or `*`; by default what
+    /// The namespaces whose PlacementAPIs are served, separated by commas, or `*`. By default what
     /// the environment says.
     pub placement_namespaces: Option<String>,
     /// Addresses of Keystones to which the usual keys of all Secrets may be sent, separated by
-    /// commas; by default what the environment says.
+    /// commas. By default what the environment says.
     pub keystone_urls: Option<String>,
 }
 

@@ -126,7 +126,7 @@ impl Step {
         }
     }
 
-    /// The condition of a failure of this step; `why` is a sentence that names the way out where
+    /// The condition of a failure of this step. `why` is a sentence that names the way out where
     /// one is known.
     pub fn fails(self, why: impl std::fmt::Display) -> State {
         State::error(match self {
@@ -276,7 +276,7 @@ impl Steps {
     }
 
     /// The list of `status.conditions`: Ready first, the others by name. A condition that says the
-    /// same as before keeps its time; every other one is of this second.
+    /// same as before keeps its time. Every other one is of this second.
     pub fn conditions(&self, previous: &[Condition], now: Timestamp) -> Vec<Condition> {
         let second = Time(now.round(Unit::Second).unwrap_or(now));
         let with_time = |name: &str, state: State| {

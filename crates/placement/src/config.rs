@@ -18,7 +18,7 @@ pub struct Config {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// Its uid; empty offline.
+    /// Its uid. Empty offline.
     pub uid: String,
     /// The owner of the registration.
     pub registration: Registration,

@@ -30,7 +30,7 @@ pub const NAMESPACES_VARIABLE: &str = "WEFT_PLACEMENT_NAMESPACES";
 pub const KEYSTONES_VARIABLE: &str = "WEFT_KEYSTONE_URLS";
 /// On all pods of Placement.
 pub const POD_LABEL: &str = "service=placement";
-/// placement-operator, and nova-operator, which has taken over its API; and their webhooks, which
+/// placement-operator, and nova-operator, which has taken over its API, and their webhooks, which
 /// may be left where they are gone: then nobody can change a PlacementAPI.
 const OPERATORS: &[(Kind, &str); 6] = &[
     (kinds::DEPLOYMENT, "placement-operator-controller-manager"),
@@ -143,7 +143,7 @@ impl std::str::FromStr for Namespaces {
 }
 
 impl Namespaces {
-    /// Reads a list that is separated by commas; `*` means everywhere.
+    /// Reads a list that is separated by commas. `*` means everywhere.
     ///
     /// # Errors
     /// One of them cannot be a namespace, or there is none.

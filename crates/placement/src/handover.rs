@@ -81,7 +81,7 @@ pub fn missing(
 }
 
 /// Secrets of application credentials are held by a finalizer that placement-operator does not
-/// know; nova-operator puts it there again by itself. `secrets`: those with the label of the
+/// know. Nova-operator puts it there again by itself. `secrets`: those with the label of the
 /// [credentials that are held](credential::held), or that the PlacementAPI names.
 pub fn credentials(namespace: &str, secrets: &[Value]) -> Vec<Release> {
     let key = |secret: &Value| ObjectKey::new(kinds::SECRET, namespace, Live::of(secret).name());

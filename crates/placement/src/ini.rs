@@ -199,7 +199,7 @@ pub(crate) mod tests {
         found
     }
 
-    /// `$$` is a dollar sign; `$name` and `${name}` would be other options, of which there are none
+    /// `$$` is a dollar sign. `$name` and `${name}` would be other options, of which there are none
     /// here.
     fn substitute(value: &str) -> String {
         Regex::new(r"\$(\$|[A-Za-z_][A-Za-z0-9_.]*|\{[^}]*\})")

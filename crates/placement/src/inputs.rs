@@ -50,7 +50,7 @@ pub struct Inputs {
     /// True if the connection to it is encrypted. True if the database requires a bundle of
     /// certificates.
     pub database_tls: bool,
-    /// Keystone, and who Placement is there; nothing with `auth.strategy: noauth2`.
+    /// Keystone, and who Placement is there. Nothing with `auth.strategy: noauth2`.
     pub keystone: Option<(KeystoneEndpoints, Credentials)>,
     /// Digests of what the pods read and Weft does not write: certificates and bundles, by the name
     /// of the Secret.

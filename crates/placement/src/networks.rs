@@ -23,7 +23,7 @@ const INTERFACE_LENGTH: usize = 15;
 /// The interfaces that every pod has.
 const OF_EVERY_POD: [&str; 2] = ["lo", "eth0"];
 
-/// Addresses of pods, by `namespace/name` of the network; the default network has the name that the
+/// Addresses of pods, by `namespace/name` of the network. The default network has the name that the
 /// plugin gives it.
 pub type Addresses = BTreeMap<String, Vec<String>>;
 

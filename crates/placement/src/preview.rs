@@ -90,8 +90,8 @@ impl Given {
     }
 }
 
-/// Looks ahead. `elder` is another PlacementAPI of the namespace that counts instead of this one;
-/// of `dice` an account is made if there is none.
+/// Looks ahead. `elder` is another PlacementAPI of the namespace that counts instead of this one.
+/// Of `dice` an account is made if there is none.
 pub fn preview(
     resource: &PlacementApi,
     settings: &Settings,
@@ -261,7 +261,7 @@ impl Ahead {
         }
     }
 
-    /// Makes an object; whether it is a new one. Existing reports of others stay, besides the
+    /// Makes an object. Whether it is a new one. Existing reports of others stay, besides the
     /// assumptions.
     fn make(&self, object: &Manifest) -> bool {
         let key = object.key();
@@ -318,7 +318,7 @@ impl Ahead {
         }
     }
 
-    /// Adds finalizers and labels to an object that was given; whether that was anything new.
+    /// Adds finalizers and labels to an object that was given. Whether that was anything new.
     fn claim(&self, key: &ObjectKey, body: &Value) -> bool {
         let mut given = lock(&self.given);
         let mut new = false;

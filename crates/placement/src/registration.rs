@@ -471,7 +471,7 @@ pub fn next_for_catalogue(wanted: &Wanted, found: &Found) -> Result<Option<Chang
 }
 
 /// Returns the next entry to remove. The user and the service serve other regions too, and go with
-/// the last endpoint; the project and the roles belong to all services, and stay.
+/// the last endpoint. The project and the roles belong to all services, and stay.
 pub fn next_to_remove(wanted: &Wanted, found: &Found) -> Option<Change> {
     if let Some(endpoint) = found.ours().next() {
         return Some(Change::DeleteEndpoint {

@@ -5,7 +5,7 @@ use weft_api::placement::PlacementApiStatus;
 
 use crate::assess::{Assessment, Found};
 
-/// Returns the status of the resource. `generation` is that of the resource that was assessed; what
+/// Returns the status of the resource. `generation` is that of the resource that was assessed. What
 /// was not found out keeps its value.
 pub fn status(
     before: &PlacementApiStatus,

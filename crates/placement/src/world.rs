@@ -45,7 +45,7 @@ impl<T> Seen<T> {
 pub enum Question {
     /// One object.
     Object(ObjectKey),
-    /// Those of a kind that a label selector chooses; all, if it is empty.
+    /// Those of a kind that a label selector chooses. All, if it is empty.
     Selected(Kind, String),
 }
 
@@ -59,13 +59,13 @@ impl Question {
     }
 }
 
-/// The cluster as far as a PlacementAPI depends on it. Namespaces are those of the keys; a selector
+/// The cluster as far as a PlacementAPI depends on it. Namespaces are those of the keys. A selector
 /// is of labels.
 pub trait World {
     /// An object of somebody else's, whole.
     fn object(&self, key: &ObjectKey) -> Seen<Option<Arc<Value>>>;
 
-    /// The objects of a kind in the namespace that a label selector chooses, whosever they are; all
+    /// The objects of a kind in the namespace that a label selector chooses, whosever they are. All
     /// if it is empty. By name.
     fn selected(&self, kind: Kind, labels: &str) -> Seen<Vec<Arc<Value>>>;
 

@@ -86,7 +86,7 @@ fn without_nulls(mut value: Value) -> Value {
     value
 }
 
-/// In what `after` differs from `before`, field by field; lists are compared as a whole.
+/// In what `after` differs from `before`, field by field. Lists are compared as a whole.
 pub fn differences(path: &str, before: &Value, after: &Value) -> Vec<Difference> {
     let found = |what| {
         vec![Difference {

@@ -143,7 +143,7 @@ impl Lifetimes {
 }
 
 /// Certificates of 90 days, renewed 30 days before their end, as cert-manager makes them by default
-/// (<https://cert-manager.io/docs/usage/certificate/>, `duration` and `renewBefore`); an authority
+/// (<https://cert-manager.io/docs/usage/certificate/>, `duration` and `renewBefore`). An authority
 /// of a year.
 impl Default for Lifetimes {
     fn default() -> Self {

@@ -429,8 +429,8 @@ impl Found {
     }
 }
 
-/// Reports whether the list is one of elements with owners of their own (list type map or set);
-/// else it is owned as a whole.
+/// Reports whether the list is one of elements with owners of their own (list type map or set).
+/// Else it is owned as a whole.
 fn is_list_of_elements(node: Option<&Value>) -> bool {
     node.and_then(Value::as_object).is_some_and(|node| {
         node.keys()
@@ -438,7 +438,7 @@ fn is_list_of_elements(node: Option<&Value>) -> bool {
     })
 }
 
-/// An element by the keys that the API server knows the others of its list by; `None` if it does
+/// An element by the keys that the API server knows the others of its list by. `None` if it does
 /// not have all of them.
 fn item_keys(item: &Value, others: &serde_json::Map<String, Value>) -> Option<String> {
     let keys: serde_json::Map<String, Value> = others

@@ -33,11 +33,11 @@ fn plain(status: bool) -> Verdict {
     verdict(status, "", "")
 }
 
-/// The conditions of a resource after a pass: Available, Progressing and Degraded; and while they
+/// The conditions of a resource after a pass: Available, Progressing and Degraded, and while they
 /// hold, Blocked (somebody else has the domain), Paused and Drifted (objects are left as they
 /// should not be). Conditions of other types are not kept: they were written by versions long gone.
 ///
-/// `previous` is the status as it stands; a condition whose status does not change keeps its
+/// `previous` is the status as it stands. A condition whose status does not change keeps its
 /// transition time.
 pub fn conditions(report: &Report, previous: &Value, now: Timestamp) -> Vec<Condition> {
     let previous: Vec<Condition> =

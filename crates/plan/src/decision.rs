@@ -103,7 +103,7 @@ pub struct Wait {
     pub class: FailureClass,
     /// The missing part or the mistake, and the way out.
     pub message: String,
-    /// The same field by field, where the resource itself is wrong; `weft validate` refuses it
+    /// The same field by field, where the resource itself is wrong. `weft validate` refuses it
     /// then.
     pub problems: Vec<Problem>,
 }

@@ -119,7 +119,7 @@ impl Hold {
 /// An object that is left as it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drift {
-    /// The unit that it belongs to; empty if it belongs to none any more.
+    /// The unit that it belongs to. Empty if it belongs to none any more.
     pub unit: String,
     /// Which object.
     pub object: ObjectKey,
@@ -286,7 +286,7 @@ mod tests {
         Manifest::new(map).unwrap()
     }
 
-    /// As the API server has it after Weft applied `data`; somebody then made it `now`.
+    /// As the API server has it after Weft applied `data`. Somebody then made it `now`.
     fn live(data: &Value, now: &Value) -> Value {
         let fields: serde_json::Map<_, _> = data
             .as_object()

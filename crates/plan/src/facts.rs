@@ -27,7 +27,7 @@ pub struct Facts {
     /// Networks that nodes report, by the name of the node. A node appears after pods of the default
     /// network have started on it.
     pub node_networks: BTreeMap<String, NodeNetwork>,
-    /// The MTU of the network of the operator's own host, as it was when the operator started;
+    /// The MTU of the network of the operator's own host, as it was when the operator started.
     /// `None` if it is not on the host's network, or if that has no default route.
     pub host_mtu: Option<u32>,
     /// How OpenShift's own network operator is configured, where it is at work.
@@ -102,7 +102,7 @@ pub struct Node {
     pub operating_system: String,
     /// True if it carries MicroK8s' label: its kubelet does not tell.
     pub is_microk8s: bool,
-    /// `spec.podCIDRs`: the ranges that the controller-manager gave it, at most one a family; empty
+    /// `spec.podCIDRs`: the ranges that the controller-manager gave it, at most one a family. Empty
     /// while it has none.
     pub pod_cidrs: Vec<String>,
     /// Its IP addresses in `status.addresses`.
@@ -239,7 +239,7 @@ impl Fact {
     }
 }
 
-/// The IP addresses of a node; it has names there, too.
+/// The IP addresses of a node. It has names there, too.
 fn addresses(node: &Value) -> Vec<&Value> {
     let all = node["status"]["addresses"].as_array().into_iter().flatten();
     all.filter(|address| matches!(address["type"].as_str(), Some("InternalIP" | "ExternalIP")))

@@ -114,7 +114,7 @@ pub(crate) enum Selector<'a> {
 }
 
 impl<'a> Selector<'a> {
-    /// Reads a key of a tree; `None` for `.` and for forms that Weft's kinds do not have.
+    /// Reads a key of a tree. `None` for `.` and for forms that Weft's kinds do not have.
     pub(crate) fn parse(key: &'a str) -> Option<Self> {
         match key.split_once(':')? {
             ("f", name) => Some(Self::Field(name)),

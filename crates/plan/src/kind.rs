@@ -82,7 +82,7 @@ pub mod kinds {
         };
     }
 
-    /// Groups of what others install, or do not; and of what one domain of Weft asks of another.
+    /// Groups of what others install, or do not, and of what one domain of Weft asks of another.
     pub const OPTIONAL_GROUPS: [&str; 9] = [
         "cert-manager.io",
         "k8s.cni.cncf.io",

@@ -3,7 +3,7 @@
 //!
 //! Nothing in this crate reads a clock, a file or a socket: what it needs is handed to it, so that
 //! `weft plan`, the operator and the tests run the same code. A domain (add-ons, cluster network,
-//! ...) implements [`Domain`]; everything else here is common.
+//! ...) implements [`Domain`]. Everything else here is common.
 
 mod applied;
 mod body;

@@ -17,7 +17,7 @@ pub struct NodeNetwork {
     /// could not be found out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// The route that this MTU is from; if there is none, why.
+    /// The route that this MTU is from. If there is none, why.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mtu_from: String,
     /// `Node.spec.podCIDRs` as they were found.
@@ -66,7 +66,7 @@ impl NodeNetwork {
         }
     }
 
-    /// Reads what [`NodeNetwork::to_line`] wrote; `None` if it is anything else.
+    /// Reads what [`NodeNetwork::to_line`] wrote. `None` if it is anything else.
     pub fn parse(line: &str) -> Option<Self> {
         let line = line.trim();
         line.starts_with('{')

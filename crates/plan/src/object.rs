@@ -10,13 +10,13 @@ use crate::{Kind, Mode};
 
 /// Which object of a cluster is meant, whatever version it is written in.
 ///
-/// Its text form, as in an inventory, is `DaemonSet.apps/namespace/name`; objects without a
+/// Its text form, as in an inventory, is `DaemonSet.apps/namespace/name`. Objects without a
 /// namespace have two slashes, `ClusterRole.rbac.authorization.k8s.io//name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
     /// Kind of the object.
     pub kind: Kind,
-    /// Where it is; `None` for cluster-scoped kinds.
+    /// Where it is. `None` for cluster-scoped kinds.
     pub namespace: Option<String>,
     /// `metadata.name`
     pub name: String,
@@ -209,14 +209,14 @@ impl Manifest {
         self.body["metadata"]["annotations"][key] = value.into();
     }
 
-    /// Sets a label on the pod template of a workload; does nothing for other kinds.
+    /// Sets a label on the pod template of a workload. Does nothing for other kinds.
     pub fn set_pod_label(&mut self, key: &str, value: &str) {
         if let Some(template) = self.body.pointer_mut("/spec/template") {
             template["metadata"]["labels"][key] = value.into();
         }
     }
 
-    /// Sets an annotation on the pod template of a workload; does nothing for other kinds.
+    /// Sets an annotation on the pod template of a workload. Does nothing for other kinds.
     pub fn set_pod_annotation(&mut self, key: &str, value: &str) {
         if let Some(template) = self.body.pointer_mut("/spec/template") {
             template["metadata"]["annotations"][key] = value.into();
@@ -259,7 +259,7 @@ impl Manifest {
         serde_json::from_value(part.clone()).map_err(|error| self.part_failed(pointer, &error))
     }
 
-    /// Puts another value in the place of a part of the body; fields that are null are left out.
+    /// Puts another value in the place of a part of the body. Fields that are null are left out.
     /// Does nothing where there is no such part.
     ///
     /// # Errors
@@ -312,7 +312,7 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Reads a file of one or more YAML documents into manifests; empty documents are skipped.
+/// Reads a file of one or more YAML documents into manifests. Empty documents are skipped.
 ///
 /// # Errors
 /// The text is not YAML, or a document is not a [`Manifest`].

@@ -15,7 +15,7 @@ pub struct Owner {
     pub kind: Kind,
     /// Its name.
     pub name: String,
-    /// Its uid; `None` offline, where nothing is owned yet.
+    /// Its uid. `None` offline, where nothing is owned yet.
     pub uid: Option<String>,
     /// The field manager of its domain, `weft/<domain>`.
     pub manager: String,

@@ -7,9 +7,9 @@ use crate::LogLevel;
 /// Settings that a resource requests for the process that serves it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessSettings {
-    /// From which level on it logs; `None`: what it was started with.
+    /// From which level on it logs. `None`: what it was started with.
     pub log_level: Option<LogLevel>,
-    /// How the servers of the process speak TLS; `None`: as [`ServerTls::default`].
+    /// How the servers of the process speak TLS. `None`: as [`ServerTls::default`].
     pub tls: Option<ServerTls>,
 }
 

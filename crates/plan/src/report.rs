@@ -9,7 +9,7 @@ use crate::{Drift, Notice, ObjectKey, Refusal, rollout::Rollout};
 pub struct Report {
     /// `metadata.generation` of the resource that this is about.
     pub generation: i64,
-    /// Why the resource is refused; the units are then those of the last good configuration.
+    /// Why the resource is refused. The units are then those of the last good configuration.
     pub refusal: Option<Refusal>,
     /// The complete configuration that is in force, every default filled in: while a resource is
     /// refused, the last good one. `None` if it could not be found out.
@@ -121,6 +121,6 @@ pub struct WorkloadReport {
 pub struct Removal {
     /// Which object.
     pub object: ObjectKey,
-    /// Why it is still there; `None` while there is nothing to complain of.
+    /// Why it is still there. `None` while there is nothing to complain of.
     pub blocker: Option<String>,
 }

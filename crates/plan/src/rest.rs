@@ -9,7 +9,7 @@ use crate::{Live, kinds};
 /// counts as running. An object of another kind never rests.
 ///
 /// A pod that is ending may run until its grace period is over. Newer clusters count it in the
-/// status of its Deployment; older ones do not, as they do not once the Deployment is deleted.
+/// status of its Deployment. Older ones do not, as they do not once the Deployment is deleted.
 pub fn is_at_rest(workload: &Value) -> bool {
     let status = &workload["status"];
     let generation = Live::of(workload).generation();

@@ -17,7 +17,7 @@ pub enum Mode {
     /// Weft answers for all of its fields, always.
     #[default]
     Managed,
-    /// Created once where it is missing; from then on it belongs to the user.
+    /// Created once where it is missing. From then on it belongs to the user.
     CreateOnly,
 }
 

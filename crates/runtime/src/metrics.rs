@@ -39,7 +39,7 @@ struct PassLabel {
 /// Bounds from a reconcile without changes to one that waits for a request.
 const PASS_SECONDS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 2.0, 5.0, 15.0];
 
-/// All metrics; clones share the same numbers.
+/// All metrics. Clones share the same numbers.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
@@ -125,7 +125,7 @@ impl Metrics {
             .inc();
     }
 
-    /// A write succeeded; `operation` is `apply`, `delete` or `status`.
+    /// A write succeeded. `operation` is `apply`, `delete` or `status`.
     pub fn wrote(&self, domain: &'static str, operation: &'static str, kind: Kind) {
         self.writes
             .get_or_create(&WriteLabel {

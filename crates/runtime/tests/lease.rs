@@ -266,7 +266,7 @@ async fn no_write_passes_when_the_lease_has_ended_out_of_reach() {
     );
     assert!(leader.cluster.get(&key()).await.is_err(), "(away)");
 
-    // Another one takes over, straight; the first one comes back and sees it.
+    // Another one takes over, straight. The first one comes back and sees it.
     let other_proxy = Proxy::start(&control_plane).await.unwrap();
     let mut other = candidate(&other_proxy, "b", 2).await;
     other.wait(true).await;

@@ -19,12 +19,12 @@ rules:
 /// A request as the API server saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEvent {
-    /// Identifies the request; equals [`Recorded::audit_id`](crate::proxy::Recorded::audit_id) of
+    /// Identifies the request. Equals [`Recorded::audit_id`](crate::proxy::Recorded::audit_id) of
     /// the proxy.
     pub id: String,
     /// `kubernetes-admin`, `system:serviceaccount:<namespace>:<name>`, and so on.
     pub user: String,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; the HTTP
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`. The HTTP
     /// method in lower case for paths that are no resources.
     pub verb: String,
     /// API group, empty for the core group and for paths that are no resources.

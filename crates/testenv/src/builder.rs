@@ -26,7 +26,7 @@ const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
 const SCHEDULER: &str = "system:kube-scheduler";
 const KWOK: &str = "kwok";
 
-/// A start takes 3 s on two idle cores; this is for busy ones.
+/// A start takes 3 s on two idle cores. This is for busy ones.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Between two looks whether it is ready: each of them runs all the checks of a server that is busy
@@ -125,7 +125,7 @@ impl Builder {
     /// Ready and pods can be created.
     ///
     /// # Errors
-    /// A program is missing, ended or is not ready within two minutes; the error shows the end of
+    /// A program is missing, ended or is not ready within two minutes. The error shows the end of
     /// its log.
     pub async fn start(self) -> Result<ControlPlane> {
         let programs = tokio::task::spawn_blocking(Programs::find).await??;
@@ -239,7 +239,7 @@ impl ControlPlane {
             format!("--token-auth-file={}", file("tokens.csv")),
             // Network add-ons are privileged DaemonSets.
             "--allow-privileged=true".into(),
-            // By default goodbyes take up to a minute; nobody waits for ours.
+            // By default goodbyes take up to a minute. Nobody waits for ours.
             "--shutdown-delay-duration=0s".into(),
         ];
         match site {

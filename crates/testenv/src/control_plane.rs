@@ -52,7 +52,7 @@ pub struct ControlPlane {
     /// In the order of their start: etcd, kube-apiserver, and the others. Ended before `dir` goes,
     /// and the last one first.
     pub(crate) processes: Mutex<Vec<Process>>,
-    /// How etcd is reached; none where it is in a network namespace.
+    /// How etcd is reached. None where it is in a network namespace.
     pub(crate) etcd: Option<Etcd>,
     pub(crate) dir: WorkDir,
 }
@@ -182,7 +182,7 @@ impl ControlPlane {
     /// Are all of its processes running?
     ///
     /// # Errors
-    /// One has ended; the error shows the end of its log.
+    /// One has ended. The error shows the end of its log.
     pub fn check_running(&self) -> Result<()> {
         self.lock_processes()
             .iter_mut()
@@ -438,7 +438,7 @@ impl Drop for ControlPlane {
 /// # Errors
 /// The file cannot be read or names no usable cluster.
 pub async fn client_from(kubeconfig: &Path) -> Result<kube::Client> {
-    // Several TLS libraries may be linked; kube takes the process-wide one. It fails if there is
+    // Several TLS libraries may be linked. Kube takes the process-wide one. It fails if there is
     // one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config = Kubeconfig::read_from(kubeconfig)?;

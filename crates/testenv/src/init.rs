@@ -25,7 +25,7 @@ pub(crate) struct Init {
 }
 
 impl Init {
-    /// Starts it; its output goes to `init.log` in this folder.
+    /// Starts it. Its output goes to `init.log` in this folder.
     pub(crate) fn start(script: &Path, args: &[&str], log_folder: &Path) -> Result<Self> {
         let mut command = bound_command(Path::new("unshare"));
         command
@@ -88,7 +88,7 @@ impl Drop for Init {
     fn drop(&mut self) {
         // With process 1 of a PID namespace all others in it are killed, and it is gone only when
         // they are (pid_namespaces(7)). unshare ends with it, and is waited for by the drop of
-        // `process`; killed first, it would not wait.
+        // `process`. Killed first, it would not wait.
         if self.process.check_running().is_ok() {
             kill(self.pid, Signal::KILL);
         }

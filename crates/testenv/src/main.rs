@@ -15,7 +15,7 @@ use weft_testenv::{ControlPlane, Pods, Programs, Stage, host_lab, services};
 use supervisor::State;
 
 /// A real Kubernetes control plane: API server, etcd, controller manager, scheduler. Its nodes are
-/// played by kwok, where no containers run and pods become Ready by themselves; or they are real
+/// played by kwok, where no containers run and pods become Ready by themselves, or they are real
 /// ones, in namespaces of this machine (--real-nodes).
 #[derive(Parser)]
 #[command(version)]
@@ -34,7 +34,7 @@ enum Command {
     Status(Folder),
     /// Print shell commands that make kubectl use it: eval "$(weft-testenv env)"
     Env(Folder),
-    /// Say what keeps real nodes from running on this machine; fails if there is anything
+    /// Say what keeps real nodes from running on this machine. Fails if there is anything
     Probe {
         /// Hosts with a NetworkManager each, instead of nodes that run pods
         #[arg(long)]
@@ -77,7 +77,7 @@ struct Up {
         default_value_t = 1500
     )]
     mtu: u16,
-    /// Archive of images that the real nodes have from the start; those of the tests are there in
+    /// Archive of images that the real nodes have from the start. Those of the tests are there in
     /// any case
     #[arg(long, value_name = "FILE", requires = "real_nodes")]
     image: Vec<PathBuf>,

@@ -26,12 +26,12 @@ pub(crate) struct Process {
     name: String,
     child: Child,
     log: PathBuf,
-    /// Program and arguments; none where it was started in a namespace or by another command.
+    /// Program and arguments. None where it was started in a namespace or by another command.
     launch: Option<(PathBuf, Vec<String>)>,
 }
 
 impl Process {
-    /// Starts `program`; its output goes to `<log_folder>/<name>.log`.
+    /// Starts `program`. Its output goes to `<log_folder>/<name>.log`.
     pub(crate) fn start(program: &Path, args: Vec<String>, log_folder: &Path) -> Result<Self> {
         let name = program
             .file_name()
@@ -148,7 +148,7 @@ impl Process {
         )
     }
 
-    /// How it ended; nothing while it runs.
+    /// How it ended. Nothing while it runs.
     pub(crate) fn status(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
@@ -193,7 +193,7 @@ pub(crate) fn end_of(log: &Path) -> String {
 }
 
 /// A command whose process the kernel ends when this one ends, however that is. Start it with
-/// [`spawn_bound`]; the pid of the child is that of the program.
+/// [`spawn_bound`]. The pid of the child is that of the program.
 pub fn bound_command(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);

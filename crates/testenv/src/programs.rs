@@ -76,7 +76,7 @@ impl Programs {
             .or_else(|_| Ok(folder_from_script(ETCD_TOOLS_SCRIPT, &[])?.join(name)))
     }
 
-    /// The folders searched, best first; of use for `PATH`.
+    /// The folders searched, best first. Of use for `PATH`.
     pub fn folders(&self) -> &[PathBuf] {
         &self.folders
     }

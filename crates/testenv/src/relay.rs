@@ -70,7 +70,7 @@ impl Relay {
     }
 
     /// Ends what this client has open, and takes nothing more from it, so that no request of its
-    /// goes through; or lets it through again.
+    /// goes through, or lets it through again.
     pub(crate) fn cut(&self, client: IpAddr, cut: bool) {
         self.cut.send_modify(|clients| {
             if cut {

@@ -114,7 +114,7 @@ pub(crate) fn config(builtin: &str, stages: &[Stage]) -> Result<String> {
         );
     };
     let mut ready = documents.remove(ready);
-    // By kwok only Pending pods become Ready; here also those that crashed or were unready.
+    // By kwok only Pending pods become Ready. Here also those that crashed or were unready.
     for requirement in requirements(&mut ready)? {
         if requirement["key"] == ".status.phase" {
             *requirement = json!({
@@ -171,7 +171,7 @@ fn requirements(stage: &mut Value) -> Result<&mut Vec<Value>> {
         .context("a stage of kwok without matchExpressions")
 }
 
-/// kwok compares the results of the jq expression with the values; a boolean compares as its text,
+/// kwok compares the results of the jq expression with the values. A boolean compares as its text,
 /// an error as no result.
 fn select(stage: &mut Value, operator: &str, pods: &Pods) -> Result<()> {
     requirements(stage)?

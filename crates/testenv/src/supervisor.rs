@@ -36,7 +36,7 @@ impl Identity {
     }
 }
 
-/// Field 22 of `/proc/<pid>/stat` (`proc_pid_stat(5)`); the second field, the name in parentheses,
+/// Field 22 of `/proc/<pid>/stat` (`proc_pid_stat(5)`). The second field, the name in parentheses,
 /// may hold anything. None if there is no such process, or if it is a zombie (state Z).
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -188,7 +188,7 @@ pub(crate) fn run_on(dir: &Path, node: &str, command: &[String]) -> Result<()> {
     Err(enter.args(command).exec()).context("cannot run nsenter, of util-linux")
 }
 
-/// Prints what runs; fails if nothing does.
+/// Prints what runs. Fails if nothing does.
 pub(crate) fn status(dir: &Path) -> Result<()> {
     let state = State::running(dir)?;
     println!("{}  (folder {})", state.url, dir.display());

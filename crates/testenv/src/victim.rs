@@ -36,7 +36,7 @@ impl Victim {
         let _ = self.0.set(Pid::from_child(child));
     }
 
-    /// Sends SIGKILL to the child; waits until it is known which one that is.
+    /// Sends SIGKILL to the child. Waits until it is known which one that is.
     pub fn kill(&self) -> impl FnOnce() + Send + 'static {
         let pid = self.0.clone();
         move || {

@@ -24,7 +24,7 @@ pub async fn with_patience<T>(patience: Duration, part: impl Future<Output = T>)
     PATIENCE_HERE.scope(patience, part).await
 }
 
-/// Looks until there is a result; `Err` says what there is instead, for the message of the failing
+/// Looks until there is a result. `Err` says what there is instead, for the message of the failing
 /// test.
 pub async fn wait_until<T>(what: &str, look: impl AsyncFnMut() -> Result<T, String>) -> T {
     wait_within(

@@ -39,7 +39,7 @@ impl WorkDir {
         Ok(folder)
     }
 
-    /// A folder chosen by a person; made if it is not there. Data of an earlier control plane in it
+    /// A folder chosen by a person. Made if it is not there. Data of an earlier control plane in it
     /// is removed.
     pub(crate) fn at(path: &Path) -> Result<Self> {
         fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))?;

@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 use weft_testenv::host_lab::{Host, HostLab, addresses};
 
-/// Repeats until it succeeds; panics with the last error after a minute.
+/// Repeats until it succeeds. Panics with the last error after a minute.
 async fn eventually<T>(mut attempt: impl AsyncFnMut() -> Result<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {

@@ -32,7 +32,7 @@ fn ready(node: &NodeObject) -> Option<(String, String)> {
         .next()
 }
 
-/// Repeats until it succeeds; panics with the last error after a minute.
+/// Repeats until it succeeds. Panics with the last error after a minute.
 async fn eventually<T>(mut attempt: impl AsyncFnMut() -> Result<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {

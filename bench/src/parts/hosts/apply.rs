@@ -1,5 +1,5 @@
 //! A change of one host by the agent's transaction (checkpoint, probes, ports, journal, history),
-//! beside nmstate itself with the same change; and the processes that the agent starts for a
+//! beside nmstate itself with the same change, and the processes that the agent starts for a
 //! policy.
 
 use std::path::Path;
@@ -109,7 +109,7 @@ pub async fn on_host() -> Result<()> {
         transaction: vec![],
         probes: vec![],
     };
-    // The first one makes the connection; it is not counted.
+    // The first one makes the connection. It is not counted.
     for round in 0..=ROUNDS {
         let minute = Duration::from_secs(60);
         let options = ApplyOptions {

@@ -35,10 +35,10 @@ use crate::{
 };
 
 const PATIENCE: Duration = Duration::from_secs(900);
-/// Of each host; a node with some pods on secondary networks.
+/// Of each host. A node with some pods on secondary networks.
 const INTERFACES: usize = 20;
-/// The API server sends a bookmark a minute to each watch (`bookmarkFrequency` of its cacher);
-/// those are counted in one such minute, and left out.
+/// The API server sends a bookmark a minute to each watch (`bookmarkFrequency` of its cacher).
+/// Those are counted in one such minute, and left out.
 const QUIET: Duration = Duration::from_secs(60);
 
 /// Settings of the process.

@@ -157,7 +157,7 @@ impl Host for Recorded {
     }
 }
 
-/// An interface of the name is changed in what is wanted of it; else it is new.
+/// An interface of the name is changed in what is wanted of it. Else it is new.
 fn take_over(interfaces: &mut Value, wanted: &Value) {
     let Some(list) = interfaces.as_array_mut() else {
         return;

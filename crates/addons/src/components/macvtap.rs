@@ -13,7 +13,7 @@ const FILES: [&str; 2] = [
 const CONSTRAINTS: &str = include_str!("../../../../components/macvtap/openshift.yaml");
 
 /// `device_plugin_config` is the name of the ConfigMap that the device plugin reads. The one of the
-/// default name is made where it is missing; any other is the user's own, and the pods wait for it.
+/// default name is made where it is missing. Any other is the user's own, and the pods wait for it.
 pub(crate) fn objects(
     overlay: &Overlay<'_>,
     device_plugin_config: &str,

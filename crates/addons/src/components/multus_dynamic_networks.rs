@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_socket_that_is_made_anew_is_found() {
-        // A mounted socket stays the old one when its server restarts; a mounted folder shows the
+        // A mounted socket stays the old one when its server restarts. A mounted folder shows the
         // new one.
         let decision = decide(&resource(
             json!({"multus": {}, "multusDynamicNetworks": {}}),

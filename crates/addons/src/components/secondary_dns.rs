@@ -111,7 +111,7 @@ mod tests {
         );
     }
 
-    /// The lines of a Corefile, each with the names of the blocks that it is in; see
+    /// The lines of a Corefile, each with the names of the blocks that it is in. See
     /// <https://coredns.io/manual/configuration/>.
     fn directives(corefile: &str) -> Vec<String> {
         let (mut blocks, mut found) = (Vec::new(), Vec::new());

@@ -14,7 +14,7 @@ pub enum Act {
     Recreate,
 }
 
-/// Values of a field that are right on their own; null takes the field away.
+/// Values of a field that are right on their own. Null takes the field away.
 pub fn right() -> Vec<Act> {
     let edits = [
         ("multus", vec![Value::Null, json!({})]),

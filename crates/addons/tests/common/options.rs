@@ -1,5 +1,5 @@
 //! Every option of a NetworkAddonsConfig with a change of it, and the workloads whose pods that
-//! change restarts. `rolls.rs` compares decisions; the system tests do the same to a cluster.
+//! change restarts. `rolls.rs` compares decisions. The system tests do the same to a cluster.
 
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use weft_operands::duration::GoDuration;
 use crate::{broken_rules, decide, resource};
 use serde_json::{Value, json};
 
-/// Text and answer of each row of a kind; `None`: Go refuses it.
+/// Text and answer of each row of a kind. `None`: Go refuses it.
 fn rows(kind: &str) -> Vec<(&'static str, Option<&'static str>)> {
     let rows = include_str!("go.tsv").lines().filter_map(|line| {
         line.strip_prefix(kind)?

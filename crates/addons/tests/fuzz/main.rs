@@ -1,5 +1,5 @@
 //! Fuzz targets. As plain tests they take some thousand random inputs each, besides those that are
-//! kept under `__fuzz__`; `make fuzz` lets a coverage-guided fuzzer look for more.
+//! kept under `__fuzz__`. `make fuzz` lets a coverage-guided fuzzer look for more.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 

@@ -114,7 +114,7 @@ fn mac_ranges() {
         });
 }
 
-/// No option takes a CIDR; addresses are what comes nearest.
+/// No option takes a CIDR. Addresses are what comes nearest.
 #[test]
 fn ip_addresses() {
     const PIECES: [&str; 18] = [
@@ -196,7 +196,7 @@ fn quantities() {
                 // In other words.
                 assert_eq!(quantity(&format!("{amount}n")), Some(amount), "{text:?}");
             }
-            // Kubernetes reads signs, but no amount of a resource has one; and what is too fine or too
+            // Kubernetes reads signs, but no amount of a resource has one, and what is too fine or too
             // much for Weft has more digits than these.
             let longest = text
                 .split(|c: char| !c.is_ascii_digit())

@@ -57,7 +57,7 @@ impl Common {
 /// Commands that need no cluster.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Offline {
-    /// Print the network of this host, as it is in NodeNetworkState; all of it, whatever its
+    /// Print the network of this host, as it is in NodeNetworkState. All of it, whatever its
     /// interfaceFilter and size
     Show {
         /// Only these interfaces
@@ -67,7 +67,7 @@ pub enum Offline {
         #[arg(long)]
         json: bool,
     },
-    /// Print what a policy or state would change on this host; nothing is changed
+    /// Print what a policy or state would change on this host. Nothing is changed
     ///
     /// Exits with 0 if nothing would change, with 1 if something would, with 2 if that could not be
     /// found out.
@@ -75,7 +75,7 @@ pub enum Offline {
     /// Change this host to what a policy or state says
     ///
     /// The change is made under a checkpoint of NetworkManager. Afterwards the default gateway and
-    /// the name servers, if they answered before, and the probes of the policies must answer; if
+    /// the name servers, if they answered before, and the probes of the policies must answer. If
     /// they do not, or something is not as it should be, everything is rolled back.
     Apply(From),
     /// Take back the last change that was made on this host
@@ -91,8 +91,8 @@ pub enum Offline {
 /// A file of policies or states.
 #[derive(Args, Clone, Debug)]
 pub struct From {
-    /// NodeNetworkConfigurationPolicies, or states in the form of nmstate; YAML or JSON, several
-    /// documents are merged; - for standard input
+    /// NodeNetworkConfigurationPolicies, or states in the form of nmstate. YAML or JSON, several
+    /// documents are merged. - for standard input
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     pub filename: Vec<PathBuf>,
 }
@@ -109,7 +109,7 @@ impl Offline {
     /// Does it, and says with which code to exit.
     ///
     /// # Errors
-    /// For people; what was being changed is rolled back.
+    /// For people. What was being changed is rolled back.
     pub async fn run(self, common: &Common) -> Result<u8> {
         // The channel of changes is not needed here.
         let (machine, _changes) =

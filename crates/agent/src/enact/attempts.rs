@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::wish::Wish;
 
-/// How often and how soon; as kubernetes-nmstate has it in its environment.
+/// How often and how soon. As kubernetes-nmstate has it in its environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
     /// Tries before a policy counts as failed: `NNCP_MAX_RETRIES`.
@@ -28,7 +28,7 @@ impl Default for Retries {
 }
 
 impl Retries {
-    /// From the environment; what is not a number there is told and left out.
+    /// From the environment. What is not a number there is told and left out.
     pub fn from_env() -> Self {
         let number = |name: &str| {
             let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;

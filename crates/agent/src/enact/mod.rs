@@ -116,7 +116,7 @@ pub struct Enactor {
 }
 
 impl Enactor {
-    /// Begins; what a process before this one has left in the middle is cleaned up first.
+    /// Begins. What a process before this one has left in the middle is cleaned up first.
     ///
     /// # Errors
     /// The agent's folder cannot be used.

@@ -52,7 +52,7 @@ impl State {
         })
     }
 
-    /// Progressing, Failing, Available, Pending, Aborted; with reason and message.
+    /// Progressing, Failing, Available, Pending, Aborted. With reason and message.
     fn parts(&self, name: &str) -> ([&'static str; 5], &'static str, String) {
         const T: &str = "True";
         const F: &str = "False";
@@ -120,7 +120,7 @@ pub(super) fn conditions(
     let types = ["Progressing", "Failing", "Available", "Pending", "Aborted"];
     let mut wanted: Vec<(&str, &str, &str, String)> = Vec::new();
     for (index, (type_, status)) in types.into_iter().zip(statuses).enumerate() {
-        // The message belongs to the condition that holds; of a retry to both.
+        // The message belongs to the condition that holds. Of a retry to both.
         let tells = Some(index) == main || status == "True";
         wanted.push((
             type_,

@@ -23,7 +23,7 @@ const FILE: &str = "applied.json";
 pub(super) struct Applied {
     /// The policy's generation.
     pub generation: i64,
-    /// Its desired state; references to secrets are still in it.
+    /// Its desired state. References to secrets are still in it.
     pub desired: Value,
     /// The state that takes back all that the policy has changed, over all its generations.
     pub undo: Value,

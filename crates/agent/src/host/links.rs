@@ -30,7 +30,7 @@ pub struct Settings {
 /// A pod's port, and how it is attached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
-    /// Its index; with the name it tells a port from a later one of the same name.
+    /// Its index. With the name it tells a port from a later one of the same name.
     pub index: u32,
     /// For example `veth1a2b3c`.
     pub name: String,
@@ -103,7 +103,7 @@ impl Drop for Links {
 }
 
 impl Links {
-    /// Opens a socket; must be called inside a tokio runtime.
+    /// Opens a socket. Must be called inside a tokio runtime.
     pub fn open() -> io::Result<Self> {
         let (connection, handle, _) = new_connection()?;
         Ok(Self {
@@ -155,7 +155,7 @@ impl Links {
         self.set_vlans(port).await
     }
 
-    /// The bridge gives a new port its default VLAN; what the port had takes its place.
+    /// The bridge gives a new port its default VLAN. What the port had takes its place.
     async fn set_vlans(&self, port: &Port) -> Result<(), Error> {
         let wanted = &port.settings.vlans;
         if wanted.is_empty() {

@@ -26,7 +26,7 @@ use super::{
     managed, netlink, network_manager, ovsdb,
 };
 
-/// Reading takes 2 ms for each interface, with NetworkManager 13; D-Bus itself knows no limit.
+/// Reading takes 2 ms for each interface, with NetworkManager 13. D-Bus itself knows no limit.
 const READ_LIMIT: Duration = Duration::from_secs(120);
 /// A rollback waits up to a minute for devices.
 const CHECKPOINT_LIMIT: Duration = Duration::from_secs(90);
@@ -215,7 +215,7 @@ impl Host for Machine {
     }
 }
 
-/// The kernel's numbers of the interfaces that it knows; those of OVS alone have none.
+/// The kernel's numbers of the interfaces that it knows. Those of OVS alone have none.
 fn indexes(state: &NetworkState) -> BTreeMap<String, u32> {
     use rustix::net::{AddressFamily, SocketType, netdevice::name_to_index, socket};
     let Ok(socket) = socket(AddressFamily::INET, SocketType::DGRAM, None) else {

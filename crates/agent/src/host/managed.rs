@@ -81,7 +81,7 @@ async fn is_configured(
         .is_ok_and(|flags| flags & EXTERNAL == 0))
 }
 
-/// Makes devices unmanaged until NetworkManager or the device starts anew; no file is written.
+/// Makes devices unmanaged until NetworkManager or the device starts anew. No file is written.
 /// Where udev or the configuration of NetworkManager do not say so already (Debian's udev rules
 /// do), a port that a CNI plugin has attached counts as one that somebody may configure: a change
 /// of its bridge detaches it, and leaves a profile of it in `/etc` for ever. A device that

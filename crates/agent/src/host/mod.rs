@@ -40,11 +40,11 @@ pub trait Host: Send + Sync + 'static {
     /// The kernel or NetworkManager does not answer, or answers with an error.
     fn retrieve(&self, query: Query) -> BoxFuture<'_, Result<Retrieved, HostError>>;
 
-    /// Changes the network to `desired`, under a checkpoint of NetworkManager; what fails is rolled
+    /// Changes the network to `desired`, under a checkpoint of NetworkManager. What fails is rolled
     /// back before this returns.
     ///
     /// # Errors
-    /// `desired` is invalid or cannot be had; or without NetworkManager, as nothing could be rolled
+    /// `desired` is invalid or cannot be had, or without NetworkManager, as nothing could be rolled
     /// back then.
     fn apply(
         &self,
@@ -52,7 +52,7 @@ pub trait Host: Send + Sync + 'static {
         options: ApplyOptions,
     ) -> BoxFuture<'_, Result<(), HostError>>;
 
-    /// The checkpoints that NetworkManager holds, as paths on D-Bus; whoever made them.
+    /// The checkpoints that NetworkManager holds, as paths on D-Bus. Whoever made them.
     ///
     /// # Errors
     /// NetworkManager is not there or does not answer.
@@ -85,7 +85,7 @@ pub trait Host: Send + Sync + 'static {
     fn attach(&self, port: Port, bridge: u32) -> BoxFuture<'_, Result<(), HostError>>;
 
     /// Carries out operations on Open vSwitch's database (RFC 7047, 5.2), all of them or none, and
-    /// returns their results; `None` on a host without Open vSwitch.
+    /// returns their results. `None` on a host without Open vSwitch.
     ///
     /// # Errors
     /// The database cannot be asked, or refuses.
@@ -158,7 +158,7 @@ pub enum Backend {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApplyOptions {
     /// True if the checkpoint goes when all is done. Else it stays, for [`Host::commit`] or
-    /// [`Host::rollback`]; [`Host::checkpoints`] has it.
+    /// [`Host::rollback`]. [`Host::checkpoints`] has it.
     pub commit: bool,
     /// After how long without a commit NetworkManager rolls back by itself. nmstate begins it anew
     /// with each step of its own.
@@ -201,7 +201,7 @@ pub enum HostError {
     /// A defect of the library or of the agent.
     #[error("reading or changing the host's network panicked: {0}")]
     Panicked(String),
-    /// The thread that serves the host has ended; so must the process.
+    /// The thread that serves the host has ended, so must the process.
     #[error("the part of the agent that serves the host has ended")]
     Ended,
 }

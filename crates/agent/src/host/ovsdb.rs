@@ -30,7 +30,7 @@ pub enum Error {
     Refused(Value),
 }
 
-/// Carries out operations (section 5.2), all of them or none, and returns the result of each;
+/// Carries out operations (section 5.2), all of them or none, and returns the result of each.
 /// `None` if no server listens there.
 ///
 /// # Errors

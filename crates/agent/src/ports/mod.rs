@@ -91,7 +91,7 @@ impl Memory {
 
     /// Looks at the links, puts back each port that is known and has lost its bridge while the
     /// bridge is there, and remembers how things are. `bridges` are those that policies name,
-    /// beside those remembered; `configured` the links that somebody has configured, which are no
+    /// beside those remembered. `configured` the links that somebody has configured, which are no
     /// pods' whatever they look like, or `None` if that is not known: then none is remembered that
     /// was not. Nothing is written if nothing has changed.
     pub async fn reconcile(

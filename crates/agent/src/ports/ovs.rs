@@ -21,7 +21,7 @@ const FILE: &str = "ovs-ports.json";
 /// `external_ids:owner` of what ovs-cni has written.
 const OWNER: &str = "ovs-cni.network.kubevirt.io";
 /// `external_ids` of a port that was put back. ovs-cni removes a port when its pod goes, and then
-/// the device; what is put back in between nobody would remove.
+/// the device. What is put back in between nobody would remove.
 const PUT_BACK: &str = "weft.network/put-back";
 
 /// Columns of a port that are configuration and refer to no other rows (ovs-vswitchd.conf.db(5)).
@@ -53,7 +53,7 @@ type Columns = Map<String, Value>;
 /// A pod's port, and how it is attached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Port {
-    /// The index of its device; with the name it tells a device from a later one of the same name.
+    /// The index of its device. With the name it tells a device from a later one of the same name.
     index: u32,
     name: String,
     bridge: String,
@@ -84,7 +84,7 @@ impl Memory {
     /// Looks at Open vSwitch's database, puts back each port that is known and has lost its bridge
     /// while bridge and device are there, takes out again what was put back for a pod that has
     /// gone, and remembers how things are. `bridges` are those that policies name, beside those
-    /// remembered; where there are none, or no Open vSwitch, nobody is asked.
+    /// remembered, where there are none, or no Open vSwitch, nobody is asked.
     ///
     /// # Errors
     /// The host cannot be asked, or what is known cannot be kept.
@@ -188,7 +188,7 @@ struct Row {
     uuid: String,
     bridge: Option<String>,
     port: Columns,
-    /// Of the interface that has its name; a bond has several others, a pod's port only this.
+    /// Of the interface that has its name. A bond has several others, a pod's port only this.
     interface: Columns,
 }
 

@@ -91,7 +91,7 @@ pub struct Reporter {
     looks: watch::Receiver<Option<Look>>,
     stored: watch::Receiver<Objects<NodeNetworkState>>,
     own: watch::Receiver<Verdict>,
-    /// The API server's answer to the last write; the watch shows it later. It counts until the
+    /// The API server's answer to the last write. The watch shows it later. It counts until the
     /// next list.
     written: Option<Arc<NodeNetworkState>>,
     /// The number of the list that was seen last.

@@ -1,7 +1,7 @@
 //! The difference between two statuses as a JSON Patch (RFC 6902).
 //!
 //! A status is mostly one long list of interfaces. A merge patch would send all of a list for one
-//! changed entry, and server-side apply the whole status each time; of a JSON Patch the size is
+//! changed entry, and server-side apply the whole status each time. Of a JSON Patch the size is
 //! that of the change.
 
 use std::{collections::BTreeSet, io};
@@ -170,7 +170,7 @@ fn lists(
     true
 }
 
-/// Interfaces have names, of which two types may have the same; conditions have types; routes,
+/// Interfaces have names, of which two types may have the same. Conditions have types. Routes,
 /// rules and addresses are what they say.
 fn identity(entry: &Value) -> String {
     match (entry.get("name"), entry.get("type")) {

@@ -173,7 +173,7 @@ impl Transactor {
         }
     }
 
-    /// The state before, with secrets; `None` if the host is as desired.
+    /// The state before, with secrets. `None` if the host is as desired.
     async fn needed(&self, change: &Change) -> Result<Option<NetworkState>, Failure> {
         let read = self
             .host
@@ -414,7 +414,7 @@ impl Transactor {
         }
     }
 
-    /// Which of these links NetworkManager has set up; `None` if it cannot be asked.
+    /// Which of these links NetworkManager has set up. `None` if it cannot be asked.
     async fn configured(&self, names: Vec<String>) -> Option<BTreeSet<String>> {
         let asked = self.host.configured(names).await;
         asked.inspect_err(|error| tracing::warn!(%error, "NetworkManager does not say which links it has set up")).ok()
@@ -453,7 +453,7 @@ fn is_made(desired: &NetworkState, now: &NetworkState) -> bool {
     removal::changes(&state::value(desired), &state::value(now)).is_empty()
 }
 
-/// Reports whether all that is wanted is there; more may be.
+/// Reports whether all that is wanted is there. More may be.
 fn is_as_desired(desired: &NetworkState, now: &NetworkState) -> bool {
     drift::differences(&state::value(desired), &state::value(now)).is_empty()
 }

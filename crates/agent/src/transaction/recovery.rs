@@ -46,7 +46,7 @@ impl Transactor {
     /// before anything else is changed.
     ///
     /// # Errors
-    /// The host could not be brought back; the journal stays, so that the next start tries again.
+    /// The host could not be brought back. The journal stays, so that the next start tries again.
     pub async fn recover(&self) -> Result<Option<Interrupted>, Failure> {
         let _lock = self
             .dir
@@ -104,7 +104,7 @@ impl Transactor {
     }
 
     /// Brings back by a change of its own what a rollback has left: a checkpoint has the global DNS
-    /// configuration only from NetworkManager 1.47 on; and it is kept in memory alone, so that a
+    /// configuration only from NetworkManager 1.47 on, and it is kept in memory alone, so that a
     /// NetworkManager that was started anew meanwhile has none, and the new profiles on disk.
     pub(super) async fn restore(&self, states: &States) -> Result<(), Failure> {
         let revert = states

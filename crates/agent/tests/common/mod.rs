@@ -13,12 +13,12 @@ use std::{
 
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// Runs this in a network namespace of its own; threads and processes that it starts are in it too.
+/// Runs this in a network namespace of its own. Threads and processes that it starts are in it too.
 pub fn in_namespace<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     no_bus();
     thread::scope(|scope| {
         let inside = scope.spawn(|| {
-            // SAFETY: file descriptors stay shared with the other threads; only the network
+            // SAFETY: file descriptors stay shared with the other threads. Only the network
             // namespace is a new one.
             #[allow(unsafe_code)]
             unsafe { unshare_unsafe(UnshareFlags::NEWNET) }

@@ -1,5 +1,5 @@
 //! The example documents of nmstate, each applied to a host after each other one and after itself,
-//! removals among them. nmstate verifies each whole document after its apply; the plan before says
+//! removals among them. nmstate verifies each whole document after its apply. The plan before says
 //! whether there is anything to do, and the plan after says that there is nothing left.
 
 use std::{path::PathBuf, process::Command};

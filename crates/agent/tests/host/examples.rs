@@ -10,7 +10,7 @@ use crate::support::{
     addresses, condition, example_files, link, reported, wait_policy, wait_reported, wait_until,
 };
 
-/// The label of the nodes that an example is for; node-1 has it.
+/// The label of the nodes that an example is for. Node-1 has it.
 const WORKER: &str = "node-role.kubernetes.io/worker";
 
 /// The example of a policy that fails.

@@ -117,7 +117,7 @@ async fn what_changes_on_a_host_is_reported_and_nothing_else_is_written() {
         "it would be seen"
     );
 
-    // Asked for, it is looked at again; what is the same is not written. It comes back if somebody
+    // Asked for, it is looked at again. What is the same is not written. It comes back if somebody
     // deleted it.
     weft.patch(
         "nns",

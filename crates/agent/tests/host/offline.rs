@@ -292,7 +292,7 @@ async fn killed_in_any_phase_the_host_is_before_or_after() {
         ("Rollback", cut_off(1400)),
     ] {
         agent.kill_in(phase, &state).await;
-        // The next start of any kind cleans up; another change shows that nothing is in the way.
+        // The next start of any kind cleans up. Another change shows that nothing is in the way.
         let told = agent.apply_after(&next).await;
         let before = format!(
             "stopped in phase {phase} of changing policy /run/state.json: the host is as it was before"

@@ -15,7 +15,7 @@ async fn vsctl(host: &Host, words: &str) -> String {
     host.exec(&command).await.unwrap().trim().to_owned()
 }
 
-/// Reports whether this may run; else it is said that it does not.
+/// Reports whether this may run. Else it is said that it does not.
 fn is_possible(name: &str) -> bool {
     let lacking = capabilities::lacking(&[Capability::OpenVSwitch]);
     if !lacking.is_empty() {
@@ -244,7 +244,7 @@ async fn pods_of_ovs_cni_keep_their_bridge() {
     );
     assert_eq!(rows(host, "a").await, wanted);
 
-    // A change leaves their rows alone; a deletion that cuts the node off is rolled back, to
+    // A change leaves their rows alone. A deletion that cuts the node off is rolled back, to
     // another bridge.
     let before = row().await;
     weft.apply(&policy("br1", &json!({"desiredState": bridge(true)})))

@@ -117,7 +117,7 @@ async fn pods_of_a_cni_plugin_keep_their_bridge() {
     .await;
     wait_reachable(host, &port).await;
 
-    // A change; and one that deletes the bridge, and is rolled back as it cuts the node off.
+    // A change, and one that deletes the bridge, and is rolled back as it cuts the node off.
     weft.apply(&policy("br1", &json!({"desiredState": bridge(1400)})))
         .await
         .unwrap();

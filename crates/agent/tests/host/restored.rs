@@ -79,7 +79,7 @@ async fn a_host_follows_the_policies_of_a_restored_backup() {
     wait_enactment(&weft, "node-1", "kept", "Available").await;
     wait_policy(&weft, "kept", "Available").await;
 
-    // The same generation as in the lost future, with something else in it; and the same name with
+    // The same generation as in the lost future, with something else in it, and the same name with
     // another policy.
     weft.apply(&policy("kept", "eth1", "192.0.2.30"))
         .await

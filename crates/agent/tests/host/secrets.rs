@@ -11,7 +11,7 @@ const FIRST: &str = "hunter2-first";
 const SECOND: &str = "hunter2-second";
 
 /// nmstate hides passwords by itself. This property it does not, so that it must be Weft that hides
-/// it; and every kernel has it.
+/// it, and every kernel has it.
 fn policy(key: &str) -> String {
     let description = json!({"secretRef": {"name": "wire", "key": key}});
     json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": "wire"}, "spec": {"desiredState":
@@ -154,7 +154,7 @@ async fn a_secret_is_read_on_the_node_and_seen_nowhere_else() {
     wait_on_host(&weft, SECOND).await;
     wait_enactment(&weft, "node-1", "wire", "Available").await;
 
-    // Looks at the host, and a new start, need no secret; none reports it, also when its policy is
+    // Looks at the host, and a new start, need no secret. None reports it, also when its policy is
     // gone.
     let (before, host) = (reads(&weft), weft.host("node-1").unwrap());
     for mtu in [1300, 1350] {

@@ -15,7 +15,7 @@ use weft_testenv::{
 /// Long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Repeats until it succeeds; panics with the last error when patience ends.
+/// Repeats until it succeeds. Panics with the last error when patience ends.
 pub async fn wait_until<T>(what: &str, attempt: impl AsyncFnMut() -> Result<T, String>) -> T {
     wait_within(PATIENCE, what, attempt).await
 }
@@ -114,7 +114,7 @@ pub async fn reported(weft: &Installation, host: &str) -> Result<Value, String> 
     Ok(state["status"]["currentState"].clone())
 }
 
-/// An interface of a reported state; null if it is not there.
+/// An interface of a reported state. Null if it is not there.
 pub fn interface(state: &Value, name: &str) -> Value {
     state["interfaces"]
         .as_array()
@@ -179,7 +179,7 @@ pub fn writes(weft: &Installation) -> Vec<AuditEvent> {
         .collect()
 }
 
-/// Waits until nothing was written for three seconds, longer than any debouncing; how much was.
+/// Waits until nothing was written for three seconds, longer than any debouncing. How much was.
 pub async fn wait_quiet(weft: &Installation) -> usize {
     let mut before = writes(weft).len();
     wait_until("nothing is written", async || {

@@ -51,7 +51,7 @@ async fn wait_granted(weft: &Installation, policy: &str) {
     .await;
 }
 
-/// One host; retries are many and far apart by default.
+/// One host. Retries are many and far apart by default.
 async fn installation() -> (Installation, Program) {
     let weft = Installation::without_agents(HostLab::builder().hosts(1))
         .await
@@ -415,7 +415,7 @@ async fn a_killed_agent_goes_on_and_says_so() {
     }
 }
 
-/// Without NetworkManager nothing is judged and no try counted; what was granted meanwhile is done
+/// Without NetworkManager nothing is judged and no try counted. What was granted meanwhile is done
 /// when it is back.
 #[tokio::test]
 async fn what_is_wanted_while_network_manager_is_away_waits_for_it() {
@@ -658,7 +658,7 @@ async fn on_demand_the_agent_carries_out_policies_where_no_pod_of_it_runs() {
         );
     }
 
-    // A failure is told, too; and what comes when nobody is there waits for the next run.
+    // A failure is told, too, and what comes when nobody is there waits for the next run.
     weft.apply(&policy(
         "bad",
         json!({

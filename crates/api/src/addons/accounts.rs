@@ -29,7 +29,7 @@ pub(super) fn policies() -> Vec<Value> {
     [secrets(), markers(), pods()].concat()
 }
 
-/// Neither the operator nor KubeMacPool makes itself the token of another account; and KubeMacPool
+/// Neither the operator nor KubeMacPool makes itself the token of another account, and KubeMacPool
 /// makes its own Secrets only.
 fn secrets() -> [Value; 2] {
     let policy = AccountPolicy {

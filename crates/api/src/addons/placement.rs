@@ -32,13 +32,13 @@ pub struct Placement {
     #[schemars(schema_with = "scheduling::labels")]
     pub node_selector: Option<BTreeMap<String, String>>,
 
-    /// Affinity to nodes and to other pods, as in a pod's spec.affinity;
+    /// Affinity to nodes and to other pods, as in a pod's spec.affinity.
     /// `kubectl explain pod.spec.affinity` has the details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "scheduling::affinity")]
     pub affinity: Option<Affinity>,
 
-    /// Taints of nodes that are tolerated, as in a pod's spec.tolerations;
+    /// Taints of nodes that are tolerated, as in a pod's spec.tolerations.
     /// `kubectl explain pod.spec.tolerations` has the details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "scheduling::tolerations")]

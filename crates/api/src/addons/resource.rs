@@ -4,7 +4,7 @@ use super::{NetworkAddonsConfigSpec, NetworkAddonsConfigStatus};
 use crate::resource::custom_resource;
 
 custom_resource! {
-    /// Which network add-ons the cluster has. Cluster-scoped; only the object named `cluster` is
+    /// Which network add-ons the cluster has. Cluster-scoped. Only the object named `cluster` is
     /// acted on.
     NetworkAddonsConfig, NetworkAddonsConfigSpec, NetworkAddonsConfigStatus, super
 }

@@ -284,7 +284,7 @@ pub(super) fn interval() -> [Rule; 2] {
 
 /// For `tlsSecurityProfile`. A `custom` counts without a `type` too, as it always did.
 ///
-/// The API server asks no rule about a profile that is null; kube-cel does, hence the first part of
+/// The API server asks no rule about a profile that is null. Kube-cel does, hence the first part of
 /// each.
 pub(super) fn tls_profile() -> [Rule; 2] {
     let custom = "(has(self.custom) && self.custom != null)";

@@ -95,7 +95,7 @@ pub struct NetworkAddonsConfigSpec {
     pub image_pull_secrets: Option<Vec<ImagePullSecret>>,
 
     /// When the images of the components are pulled: Always, IfNotPresent or Never. Left out, it
-    /// stays as it was last applied; the first time it is IfNotPresent.
+    /// stays as it was last applied. The first time it is IfNotPresent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = PULL_POLICIES))]
     pub image_pull_policy: Option<String>,
@@ -151,7 +151,7 @@ pub struct Multus {}
 #[serde(rename_all = "camelCase")]
 pub struct MultusDynamicNetworks {
     /// The path of the container runtime's socket on the nodes, for example
-    /// /run/containerd/containerd.sock. Left out, it stays as it was last applied; the first time
+    /// /run/containerd/containerd.sock. Left out, it stays as it was last applied. The first time
     /// it is that of the runtime that most nodes report, or /run/crio/crio.sock if none is known.
     // 107 is what the kernel leaves for the path of a socket (unix(7): 108 bytes with the closing
     // null).
@@ -173,13 +173,13 @@ pub struct LinuxBridge {}
 pub struct Ovs {}
 
 /// The range from which KubeMacPool takes its addresses. Left out, the range stays as it was last
-/// applied; the first time it is a random one, from `02:XX:XX:00:00:00` to `02:XX:XX:ff:ff:ff`.
+/// applied. The first time it is a random one, from `02:XX:XX:00:00:00` to `02:XX:XX:ff:ff:ff`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::mac_range()))]
 pub struct KubeMacPool {
     /// The first MAC address of the range, a unicast address, for example 02:00:00:00:00:00. Goes
-    /// together with rangeEnd. Both left out, the range stays as it was last applied; the first
+    /// together with rangeEnd. Both left out, the range stays as it was last applied. The first
     /// time it is a random one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::mac_address()))]
@@ -196,7 +196,7 @@ pub struct KubeMacPool {
 #[serde(rename_all = "camelCase")]
 pub struct Macvtap {
     /// The name of the ConfigMap, in the namespace of the components, that tells the device plugin
-    /// which interfaces to offer. Left out, it stays as it was last applied; the first time it is
+    /// which interfaces to offer. Left out, it stays as it was last applied. The first time it is
     /// macvtap-deviceplugin-config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::config_map_name()))]
@@ -242,13 +242,13 @@ pub struct KubeSecondaryDns {
 }
 
 impl KubeSecondaryDns {
-    /// The DNS domain, under whichever of its two spellings it was given; an empty text counts as
+    /// The DNS domain, under whichever of its two spellings it was given. An empty text counts as
     /// not given.
     pub fn effective_domain(&self) -> Option<&str> {
         given(&self.domain).or(given(&self.domain_upper))
     }
 
-    /// The address of the name server, under whichever of its two spellings it was given; an empty
+    /// The address of the name server, under whichever of its two spellings it was given. An empty
     /// text counts as not given.
     pub fn effective_name_server_ip(&self) -> Option<&str> {
         given(&self.name_server_ip).or(given(&self.name_server_ip_upper))

@@ -29,7 +29,7 @@ pub struct NetworkAddonsConfigStatus {
     pub observed_version: Option<String>,
 
     /// The state as a whole: Available (all components work), Progressing (something is being
-    /// rolled out), Degraded (something failed and the message says what); and while they hold,
+    /// rolled out), Degraded (something failed and the message says what), and while they hold,
     /// Blocked (another operator holds the components), Paused and Drifted (objects are not as they
     /// should be and are left so).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

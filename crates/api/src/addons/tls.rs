@@ -92,7 +92,7 @@ pub struct NamedTlsProfile {}
 #[serde(rename_all = "camelCase")]
 pub struct CustomTlsProfile {
     /// The ciphers that are accepted, best first, by their OpenSSL names. A component drops those
-    /// that it does not know; the ciphers of TLS 1.3 cannot be chosen.
+    /// that it does not know. The ciphers of TLS 1.3 cannot be chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "ciphers")]
     pub ciphers: Option<Vec<String>>,

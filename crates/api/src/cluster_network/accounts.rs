@@ -24,7 +24,7 @@ pub(super) fn policies() -> Vec<Value> {
     [nodes(), operator()].concat()
 }
 
-/// Flannel writes its annotations and one condition into the status of its own node; the controller
+/// Flannel writes its annotations and one condition into the status of its own node. The controller
 /// of OpenShift SDN that condition, of any node.
 fn nodes() -> [Value; 2] {
     let mut variables = before_and_after();

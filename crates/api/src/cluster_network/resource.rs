@@ -4,7 +4,7 @@ use super::{NetworkConfigSpec, NetworkConfigStatus};
 use crate::resource::custom_resource;
 
 custom_resource! {
-    /// The cluster's default network. Cluster-scoped; only the object named `default` is acted on.
+    /// The cluster's default network. Cluster-scoped. Only the object named `default` is acted on.
     NetworkConfig, NetworkConfigSpec, NetworkConfigStatus, super
 }
 

@@ -72,7 +72,7 @@ pub struct ClusterNetwork {
     pub cidr: Option<String>,
 
     /// How many bits of an address are the node's own: with 9 each node gets a /23 of IPv4. At
-    /// least 2. OpenShiftSDN needs it; with Flannel the controller-manager divides the block, by
+    /// least 2. OpenShiftSDN needs it. With Flannel the controller-manager divides the block, by
     /// its own settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 128))]
@@ -153,7 +153,7 @@ pub struct OpenShiftSdnConfig {
     #[schemars(range(min = 1, max = 65535))]
     pub vxlan_port: Option<i64>,
 
-    /// The MTU of the pods' interfaces in bytes. Left out, it is what was applied before; at first
+    /// The MTU of the pods' interfaces in bytes. Left out, it is what was applied before. At first
     /// the smallest of the nodes that are known, less 50 for the VXLAN header. It cannot change
     /// while pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -190,7 +190,7 @@ pub struct FlannelConfig {
     pub vni: Option<i64>,
 
     /// The MTU of the pods' interfaces in bytes, 1280 or more with IPv6. Left out, it is what was
-    /// applied before; at first the smallest of the nodes that are known, less what the back end
+    /// applied before. At first the smallest of the nodes that are known, less what the back end
     /// needs. It cannot change while pods use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 576, max = 65535))]

@@ -14,7 +14,7 @@ pub struct NetworkConfigStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The state as a whole: Available, Progressing, Degraded and Upgradeable; and while they hold,
+    /// The state as a whole: Available, Progressing, Degraded and Upgradeable, and while they hold,
     /// Blocked, Paused and Drifted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
@@ -32,7 +32,7 @@ pub struct NetworkConfigStatus {
     pub refused_change: Option<RefusedChange>,
 
     /// The type of the default network that has once been on all nodes. From then on pods use it,
-    /// and its MTU stays as it is; until then, it goes down to what the nodes tell of themselves.
+    /// and its MTU stays as it is. Until then, it goes down to what the nodes tell of themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub established_network: Option<String>,
 

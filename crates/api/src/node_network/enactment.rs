@@ -128,7 +128,7 @@ pub struct NodeNetworkConfigurationEnactmentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The state: Progressing, Failing, Available, Pending, Aborted, of which one is True; and
+    /// The state: Progressing, Failing, Available, Pending, Aborted, of which one is True, and
     /// while they hold, Drifted (the node is no longer as the policy says) and Conflict (another
     /// policy of the same priority says something else).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

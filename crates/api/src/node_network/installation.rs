@@ -21,7 +21,7 @@ pub const KIND: &str = "NMState";
 pub const PLURAL: &str = "nmstates";
 
 custom_resource! {
-    /// The installation of the agent. Cluster-scoped; of several objects the oldest counts.
+    /// The installation of the agent. Cluster-scoped. Of several objects the oldest counts.
     NMState, NMStateSpec, NMStateStatus, self
 }
 
@@ -29,7 +29,7 @@ custom_resource! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NMStateSpec {
-    /// Affinity of the agent to nodes and to other pods, as in a pod's spec.affinity;
+    /// Affinity of the agent to nodes and to other pods, as in a pod's spec.affinity.
     /// `kubectl explain pod.spec.affinity` has the details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "scheduling::affinity")]
@@ -172,7 +172,7 @@ pub struct NMStateStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The state as a whole: Available, Progressing and Degraded; and while they hold, Blocked
+    /// The state as a whole: Available, Progressing and Degraded, and while they hold, Blocked
     /// (another operator holds the nodes) and Paused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

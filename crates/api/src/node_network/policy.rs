@@ -44,7 +44,7 @@ pub struct NodeNetworkConfigurationPolicySpec {
 
     /// Parts of the node's current state by name, as expressions of nmstate's policy language. The
     /// desired state refers to them. They are evaluated with each try until the policy has
-    /// succeeded on the node; what they have found then stays until the policy changes.
+    /// succeeded on the node. What they have found then stays until the policy changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<BTreeMap<String, String>>,
 
@@ -72,7 +72,7 @@ pub struct NodeNetworkConfigurationPolicySpec {
     #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
     pub match_: Option<Match>,
 
-    /// Configuration that follows from what is plugged in where. Part of the API's first design; it
+    /// Configuration that follows from what is plugged in where. Part of the API's first design. It
     /// does not work yet and is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_config: Option<AutoConfig>,
@@ -122,7 +122,7 @@ pub struct InterfaceMatch {
     #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::interface_type()))]
     pub type_: Option<String>,
 
-    /// The report of their neighbour by LLDP. Part of the API's first design; it does not work yet
+    /// The report of their neighbour by LLDP. Part of the API's first design. It does not work yet
     /// and is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lldp: Option<LldpMatch>,

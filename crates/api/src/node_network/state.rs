@@ -31,7 +31,7 @@ pub struct NodeNetworkStateSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<bool>,
 
-    /// The node that the object is about. Left out: the one of the same name; no other is acted on.
+    /// The node that the object is about. Left out: the one of the same name. No other is acted on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
 
@@ -73,7 +73,7 @@ pub struct NodeNetworkStateStatus {
     pub observed_generation: Option<i64>,
 
     /// How far the report can be relied on: Backend (False: without NetworkManager the node is only
-    /// read) and Complete (False: parts were left out); and of the object's own desired state
+    /// read) and Complete (False: parts were left out), and of the object's own desired state
     /// Available and Failing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]

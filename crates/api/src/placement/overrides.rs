@@ -68,7 +68,7 @@ pub struct EmbeddedMetadata {
     pub annotations: Option<BTreeMap<String, String>>,
 }
 
-/// Fields of a Service, as in its spec; `kubectl explain service.spec` has the details.
+/// Fields of a Service, as in its spec. `kubectl explain service.spec` has the details.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceOverride {

@@ -33,8 +33,8 @@ pub const ONE_LINE: &str = "^[^[:cntrl:]]*$";
 pub const IMAGE: &str = "^[^[:space:][:cntrl:]]*$";
 
 /// Settings in the form of oslo.config, as its parser reads them (`oslo_config/iniparser.py`,
-/// `cfg.py`): sections; `option = value` or `option: value`, of which lines that begin with a blank
-/// are continuations; comments and empty lines, of which each ends a value. Options before the
+/// `cfg.py`): sections. `option = value` or `option: value`, of which lines that begin with a blank
+/// are continuations. Comments and empty lines, of which each ends a value. Options before the
 /// first section are of `[DEFAULT]`, which the operator writes in front of them.
 pub const OSLO_CONFIG: &str = concat!(
     "^((",

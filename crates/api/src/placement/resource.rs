@@ -4,7 +4,7 @@ use super::{PlacementApiSpec, PlacementApiStatus};
 use crate::resource::custom_resource;
 
 custom_resource! {
-    /// A Placement service. Namespaced; a namespace has one.
+    /// A Placement service. Namespaced. A namespace has one.
     PlacementApi, PlacementApiSpec, PlacementApiStatus, super, namespaced
 }
 

@@ -86,7 +86,7 @@ pub struct Keystone {
     pub external: Option<ExternalKeystone>,
 
     /// The owner of user, service and endpoints: Operator, by a KeystoneService and a
-    /// KeystoneEndpoint for keystone-operator; Direct, this operator, by requests to Keystone;
+    /// KeystoneEndpoint for keystone-operator. Direct, this operator, by requests to Keystone.
     /// None, if they exist already. Left out: Operator, or None if external is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Operator", "Direct", "None"]))]

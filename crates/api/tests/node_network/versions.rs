@@ -68,7 +68,7 @@ async fn what_one_version_wrote_the_other_keeps() {
                 "{kind} as {version}"
             );
         }
-        // A later change of the specification, as the older version, leaves the status alone; and
+        // A later change of the specification, as the older version, leaves the status alone, and
         // it is not counted as one of the specification.
         let label = ["label", &older, "one", "c=d"];
         cluster.kubectl(&label).await.unwrap();

@@ -27,7 +27,7 @@ pub struct Refused {
     pub by: By,
     /// The field that the error is about, in `spec`.
     field: String,
-    /// A part of what the schema or its rule says; of the check in Rust's message where the check
+    /// A part of what the schema or its rule says. Of the check in Rust's message where the check
     /// is alone.
     pub message: String,
     /// `spec` is an expression of a required node affinity.

@@ -33,7 +33,7 @@ pub struct Refused {
     #[serde(default)]
     pub kind: String,
     pub by: By,
-    /// The field that the error is about; of an admission policy's it is the whole object.
+    /// The field that the error is about. Of an admission policy's it is the whole object.
     #[serde(default)]
     pub field: String,
     /// A part of the message.

@@ -15,8 +15,8 @@ use crate::{
 
 /// Print everything that is needed to install the operator
 ///
-/// Applied over an installation of the operator that Weft replaces, it takes its place;
-/// placement-operator has to be stopped. The roles permit what the chosen components need, and
+/// Applied over an installation of the operator that Weft replaces, it takes its place.
+/// Placement-operator has to be stopped. The roles permit what the chosen components need, and
 /// nothing else. Only namespaces that are Weft's are among the manifests, so that no other changes
 /// or goes with them.
 #[derive(clap::Args)]
@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long)]
     single: bool,
 
-    /// The namespace of the operator and its operands; with --single, and of Placement, of the
+    /// The namespace of the operator and its operands. With --single, and of Placement, of the
     /// operator only. Any but the default one must exist before
     #[arg(short, long)]
     namespace: Option<String>,
@@ -58,7 +58,7 @@ pub struct Args {
     api_server: Option<(String, u16)>,
 
     /// The same from a kubeconfig that each control-plane node has, for example
-    /// /etc/kubernetes/kubelet.conf; only its address is used
+    /// /etc/kubernetes/kubelet.conf. Only its address is used
     #[arg(long, value_name = "FILE", conflicts_with = "api_server", value_parser = absolute)]
     node_kubeconfig: Option<String>,
 
@@ -69,7 +69,7 @@ pub struct Args {
     placement_namespaces: Option<Namespaces>,
 
     /// Keystones, separated by commas, to which `registration: Direct` of any PlacementAPI may send
-    /// the usual keys of Secrets; others must be permitted by the Secrets [default: none]
+    /// the usual keys of Secrets. Others must be permitted by the Secrets [default: none]
     #[arg(long, value_name = "URLS")]
     keystone_urls: Option<Addresses>,
 

@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, required = true)]
     check: bool,
 
-    /// How to show the result; the fields of json are described in docs/command-line.md
+    /// How to show the result. The fields of json are described in docs/command-line.md
     #[arg(short, long, value_enum, default_value = "text")]
     output: Format,
 

@@ -51,7 +51,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 #[derive(clap::Args)]
 struct Mtu {}
 
-/// Write the CNI configuration of this node, once it has its pod CIDRs; what it finds out is
+/// Write the CNI configuration of this node, once it has its pod CIDRs. What it finds out is
 /// printed as one line of JSON, and is the container's termination message
 #[derive(clap::Args)]
 struct CniConfig {
@@ -67,7 +67,7 @@ struct CniConfig {
     /// The name of the file to write
     #[arg(long, default_value = "10-flannel.conflist", value_name = "FILE", value_parser = file_name)]
     name: String,
-    /// The MTU of the pods' interfaces; by default the kernel's
+    /// The MTU of the pods' interfaces. By default the kernel's
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(576..=65535))]
     mtu: Option<u32>,
     /// The plugin that connects pods
@@ -76,10 +76,10 @@ struct CniConfig {
     /// How many seconds to wait for the node's pod CIDRs
     #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
     wait: u64,
-    /// The container's termination message; written to only if it is there
+    /// The container's termination message. Written to only if it is there
     #[arg(long, default_value = "/dev/termination-log", value_name = "FILE")]
     report: PathBuf,
-    /// A kubeconfig file; by default $KUBECONFIG, ~/.kube/config or, in a pod, its service account
+    /// A kubeconfig file. By default $KUBECONFIG, ~/.kube/config or, in a pod, its service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// A kubeconfig file of which only the API server's address is used, together with the pod's
@@ -264,7 +264,7 @@ fn cause(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-/// The kubelet makes the file before the container starts; where there is none, nobody waits for
+/// The kubelet makes the file before the container starts, where there is none, nobody waits for
 /// it.
 fn tell(path: &Path, line: &str) -> std::io::Result<()> {
     match OpenOptions::new().write(true).truncate(true).open(path) {

@@ -28,18 +28,18 @@ pub struct Args {
         value_name = "DOMAIN"
     )]
     domains: Vec<String>,
-    /// A kubeconfig file; by default $KUBECONFIG, ~/.kube/config or, in a pod, its service account
+    /// A kubeconfig file. By default $KUBECONFIG, ~/.kube/config or, in a pod, its service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// A kubeconfig of which only the address of the API server is used, in a pod that has to do
     /// without the Service `kubernetes`: for example that of the node's kubelet
     #[arg(long, value_name = "FILE")]
     url_only_kubeconfig: Option<PathBuf>,
-    /// How many seconds a leader may be silent before another replica takes over; it renews three
+    /// How many seconds a leader may be silent before another replica takes over. It renews three
     /// times as often, and the API server may take a third of it to answer
     #[arg(long, default_value_t = 30, env = "WEFT_LEASE_SECONDS", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(3..=3600))]
     lease_seconds: u64,
-    /// Where /healthz and /readyz are served; port 0 takes a free one
+    /// Where /healthz and /readyz are served. Port 0 takes a free one
     #[arg(
         long,
         default_value = "0.0.0.0:8081",
@@ -47,8 +47,8 @@ pub struct Args {
         value_name = "ADDRESS"
     )]
     probe_address: SocketAddr,
-    /// Where /metrics is served over HTTPS, for clients whose token may get it; `probes`: plain,
-    /// beside the probes, for anybody; `off`
+    /// Where /metrics is served over HTTPS, for clients whose token may get it. `probes`: plain,
+    /// beside the probes, for anybody. `off`
     #[arg(long, default_value = "0.0.0.0:8443", env = "WEFT_METRICS_ADDRESS", value_name = "ADDRESS", value_parser = metrics_address)]
     metrics_address: MetricsAddress,
     /// The name of this replica in leases and events
@@ -59,15 +59,15 @@ pub struct Args {
     #[arg(long, env = "POD_UID", value_name = "UID")]
     pod_uid: Option<String>,
     /// The MTU of the host's network in bytes, from which the pods' follows until nodes tell
-    /// theirs; `probe`: ask the kernel, for a pod on the host's network [default: not known]
+    /// theirs. `probe`: ask the kernel, for a pod on the host's network [default: not known]
     #[arg(long, env = "WEFT_HOST_MTU", value_name = "BYTES", value_parser = host_mtu)]
     host_mtu: Option<HostMtu>,
-    /// The namespaces whose PlacementAPIs are served, separated by commas; `*`: all, for which the
+    /// The namespaces whose PlacementAPIs are served, separated by commas. `*`: all, for which the
     /// operator needs rights in all of them [default: openstack]
     #[arg(long, env = "WEFT_PLACEMENT_NAMESPACES", value_name = "NAMESPACES")]
     placement_namespaces: Option<String>,
     /// Keystones, separated by commas, to which `registration: Direct` of any PlacementAPI may send
-    /// the usual keys of Secrets, and of which status has all errors; others must be permitted by
+    /// the usual keys of Secrets, and of which status has all errors. Others must be permitted by
     /// the Secrets [default: none]
     #[arg(long, env = "WEFT_KEYSTONE_URLS", value_name = "URLS")]
     keystone_urls: Option<String>,
@@ -208,7 +208,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Begins to log. Returns how to change the level; `None` is the one of the command line.
+/// Begins to log. Returns how to change the level. `None` is the one of the command line.
 fn log(args: &Args) -> impl Fn(Option<LogLevel>) + Send + use<> {
     let at_start = match args.log_level {
         ..=-1 => LogLevel::Debug,

@@ -39,7 +39,7 @@ Examples:
   weft plan -f policy.yaml                                              What a NodeNetworkConfigurationPolicy would change on each node
   kubectl get nns,nodes,nncp,nnce -o yaml > nodes.yaml; weft plan -f policy.yaml --state nodes.yaml      The same without a cluster")]
 pub struct Args {
-    /// File with one or more resources, a folder of such files, or - for stdin; may be given
+    /// File with one or more resources, a folder of such files, or - for stdin. May be given
     /// several times
     #[arg(
         short,
@@ -49,16 +49,16 @@ pub struct Args {
     )]
     filenames: Vec<PathBuf>,
 
-    /// Plan the deletion of the resources; without a file, of all that there are
+    /// Plan the deletion of the resources. Without a file, of all that there are
     #[arg(long)]
     delete: bool,
 
     /// File with NodeNetworkStates, and Nodes and policies beside them, to plan a policy by instead
-    /// of asking the cluster; may be given several times
+    /// of asking the cluster. May be given several times
     #[arg(long, value_name = "FILE", conflicts_with = "kubeconfig")]
     state: Vec<PathBuf>,
 
-    /// How to show the result; the fields of json are described in docs/command-line.md
+    /// How to show the result. The fields of json are described in docs/command-line.md
     #[arg(short, long, value_enum, default_value = "text")]
     output: Format,
 

@@ -35,11 +35,11 @@ Examples:
   kubectl -n openshift-cluster-network-operator get configmap applied-default -o yaml > applied.yaml
   weft render-network --config - --out - --previous applied.yaml --images images.env < sample-config.yaml")]
 pub struct Args {
-    /// The NetworkConfig, as YAML or JSON; - for stdin
+    /// The NetworkConfig, as YAML or JSON. - for stdin
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
-    /// Where the objects go; - for stdout
+    /// Where the objects go. - for stdout
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 
@@ -53,11 +53,11 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     previous: Option<PathBuf>,
 
-    /// The MTU of the nodes' links; without it that of Ethernet, 1500, whatever this machine has
+    /// The MTU of the nodes' links. Without it that of Ethernet, 1500, whatever this machine has
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(576..=65536))]
     mtu: Option<u32>,
 
-    /// A file with a line such as NODE_IMAGE=registry.example/node:1 for each image; what it names
+    /// A file with a line such as NODE_IMAGE=registry.example/node:1 for each image. What it names
     /// counts more than the environment
     #[arg(long, value_name = "FILE")]
     images: Option<PathBuf>,
@@ -171,7 +171,7 @@ fn decide(
     }))
 }
 
-/// All objects, each with a separator before it, as the original writes them; in the order in which
+/// All objects, each with a separator before it, as the original writes them. In the order in which
 /// they can be applied.
 fn text(decision: &Decision) -> Result<String> {
     let mut objects: Vec<&Manifest> = decision
@@ -218,7 +218,7 @@ fn previous(path: &Path) -> Result<String> {
     }
 }
 
-/// `NAME=value`, a line each; empty lines and those that begin with # are passed over.
+/// `NAME=value`, a line each. Empty lines and those that begin with # are passed over.
 fn images(path: &Path) -> Result<BTreeMap<String, String>> {
     let source = one(path)?;
     let lines = source

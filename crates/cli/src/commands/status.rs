@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration, requires = "wait")]
     timeout: Duration,
 
-    /// How to show it; the fields of json are described in docs/command-line.md
+    /// How to show it. The fields of json are described in docs/command-line.md
     #[arg(short, long, value_enum, default_value = "text")]
     output: Format,
 

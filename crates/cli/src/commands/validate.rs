@@ -19,7 +19,7 @@ use crate::{
 /// Exit code 0: valid, 1: not valid, 2: could not be checked.
 #[derive(clap::Args)]
 pub struct Args {
-    /// File with one or more resources, a folder of such files, or - for stdin; may be given
+    /// File with one or more resources, a folder of such files, or - for stdin. May be given
     /// several times
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     filenames: Vec<PathBuf>,

@@ -174,7 +174,7 @@ impl Installation {
     }
 }
 
-/// Where one account for several domains writes for those other than this one; `None`: anywhere.
+/// Where one account for several domains writes for those other than this one. `None`: anywhere.
 fn others_namespaces(entry: &Entry, options: &Options) -> Option<Vec<String>> {
     let mut namespaces = Vec::new();
     for other in options
@@ -208,7 +208,7 @@ struct Domain {
     example: Value,
     /// Everything that the chosen components may have, on whatever cluster and by whatever choice.
     decisions: Vec<Decision>,
-    /// The names of its chosen components; empty if all are.
+    /// The names of its chosen components. Empty if all are.
     chosen: Vec<&'static str>,
     /// Objects that the replaced operator may have left.
     obsolete: Vec<ObjectKey>,
@@ -217,7 +217,7 @@ struct Domain {
 impl Domain {
     fn of(entry: &'static Entry, options: &Options) -> Result<Self> {
         let install = &entry.install;
-        // With one operator for all, `--namespace` is that operator's; the operands stay where they
+        // With one operator for all, `--namespace` is that operator's. The operands stay where they
         // are.
         let (names, operands) = if options.single {
             let namespace = options.namespace.unwrap_or(SINGLE_NAMESPACE);
@@ -300,8 +300,8 @@ impl Domain {
         })
     }
 
-    /// The namespace that is its alone: of operator and operands; of the operator, where the
-    /// operands are in namespaces of their users; of the operands, where one operator is for
+    /// The namespace that is its alone: of operator and operands. Of the operator, where the
+    /// operands are in namespaces of their users. Of the operands, where one operator is for
     /// several domains.
     fn namespace(&self, single: bool) -> Option<&str> {
         match (single, &self.namespaces) {

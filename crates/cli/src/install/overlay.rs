@@ -102,7 +102,7 @@ pub fn placed(mut objects: Vec<Value>, names: &Names, operands: &str) -> Vec<Val
 /// Stands for each of several namespaces.
 pub const OF_EACH: &str = "of-each";
 
-/// The objects in the namespace [`OF_EACH`] once for each of these; where all are meant, once for
+/// The objects in the namespace [`OF_EACH`] once for each of these, where all are meant, once for
 /// the cluster.
 pub fn in_each(objects: Vec<Value>, namespaces: &Namespaces) -> Vec<Value> {
     let spread = |object: Value| -> Vec<Value> {

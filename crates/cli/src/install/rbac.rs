@@ -95,7 +95,7 @@ fn is_aggregated(role: &Value) -> bool {
     labels.any(|(label, _)| label.starts_with("rbac.authorization.k8s.io/aggregate-to-"))
 }
 
-/// Kind and name of the role that a binding binds; empty for any other object.
+/// Kind and name of the role that a binding binds. Empty for any other object.
 fn role_ref(object: &Value) -> (String, String) {
     (
         text(object, "/roleRef/kind").to_owned(),
@@ -208,7 +208,7 @@ fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
 /// The union of rules, taken apart into single permissions.
 #[derive(Default)]
 struct Grants {
-    /// (group, resource, names) to verbs; no names means all.
+    /// (group, resource, names) to verbs. No names means all.
     resources: BTreeMap<(String, String, Vec<String>), BTreeSet<String>>,
     /// URL to verbs.
     urls: BTreeMap<String, BTreeSet<String>>,

@@ -28,7 +28,7 @@ pub fn weft_with_stdin(folder: &Path, arguments: &[&str], stdin: &str) -> Run {
     run(&mut command(folder, arguments), stdin)
 }
 
-/// What it prints; fails the test if it does not succeed.
+/// What it prints. Fails the test if it does not succeed.
 pub fn printed(arguments: &[&str]) -> String {
     let run = weft(Path::new("."), arguments);
     assert_eq!(

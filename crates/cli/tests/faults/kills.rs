@@ -130,7 +130,7 @@ async fn killed_at_any_write_it_comes_to_the_same_end() {
 
     let (mut kills, mut missed) = (0, Vec::new());
     let mut operator = Operator::start_via(&cluster, &proxy).await;
-    // One life after the other; in each, every step has its kill, as long as there are writes left
+    // One life after the other. In each, every step has its kill, as long as there are writes left
     // to be killed at.
     for round in 0..plans.iter().map(Vec::len).max().unwrap_or_default() {
         for ((step, plan), (expected, _)) in STEPS.into_iter().zip(&plans).zip(&reference) {

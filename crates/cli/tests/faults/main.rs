@@ -2,7 +2,7 @@
 //! the same end state, nothing left over, nothing done twice, and a status that says nothing
 //! untrue.
 //!
-//! The operator is the real binary, the API server is the real one; faults are made between them by
+//! The operator is the real binary, the API server is the real one. Faults are made between them by
 //! the proxy of `weft-testenv`. `WEFT_EXHAUSTIVE=1` kills at every write instead of at a sample of
 //! them.
 

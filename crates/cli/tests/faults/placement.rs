@@ -65,7 +65,7 @@ impl Step {
         }
     }
 
-    /// Waits for the end; `users` is what was there before.
+    /// Waits for the end. `users` is what was there before.
     pub async fn finish(self, site: &Site<'_>, users: &[String]) {
         let is_done: Box<dyn Fn(&Value) -> bool> = match self {
             Self::Install => Box::new(|status| status["databaseHostname"] == "first.example"),

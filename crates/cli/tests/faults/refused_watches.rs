@@ -144,7 +144,7 @@ async fn watches_go_on_after_a_deleted_role_binding_is_back() {
     })
     .await;
     proxy.clear();
-    // The API server ends each watch after some minutes; the operator then resumes into a refusal.
+    // The API server ends each watch after some minutes. The operator then resumes into a refusal.
     proxy.close_watches(&watches());
     let refused = |requests: &[weft_testenv::proxy::Recorded], verb: &str| {
         requests.iter().any(|one| {

@@ -40,7 +40,7 @@ pub const FULL: [&str; 5] = [
 ];
 
 impl Step {
-    /// Does what the user does; does not wait for what comes of it.
+    /// Does what the user does. Does not wait for what comes of it.
     pub async fn begin(self, cluster: &Cluster) {
         match self {
             Self::Install => {
@@ -182,7 +182,7 @@ pub fn counts(writes: &[Recorded]) -> BTreeMap<String, Counts> {
     counts
 }
 
-/// The end state is the one of the reference, whole; and what was done on the way is no more and no
+/// The end state is the one of the reference, whole, and what was done on the way is no more and no
 /// less.
 pub fn assert_same_outcome(reference: &Outcome, outcome: &Outcome, when: &str) {
     assert_same(&reference.state, &outcome.state, when);

@@ -112,7 +112,7 @@ async fn a_kind_that_cannot_be_watched_slows_no_other() {
             cluster
                 .delete(kinds::SERVICE, NAMESPACE, "kubemacpool-service")
                 .await;
-            // A second on an idle machine; the pauses of the other watch are longer than this by
+            // A second on an idle machine. The pauses of the other watch are longer than this by
             // now only if they are shared.
             wait_within(Duration::from_secs(3), "it is back", async || match cluster
                 .get(kinds::SERVICE, NAMESPACE, "kubemacpool-service")

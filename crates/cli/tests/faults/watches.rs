@@ -13,7 +13,7 @@ use crate::{
     scenario::{FULL, Step, is_exhaustive, resource, wait_same},
 };
 
-/// The kinds of Weft's objects; not the namespace: the operator lives in it; and none that others
+/// The kinds of Weft's objects. Not the namespace: the operator lives in it, and none that others
 /// would have to install.
 fn kinds_of_objects() -> Vec<Kind> {
     let kinds = Addons::new(Settings::default()).kinds();

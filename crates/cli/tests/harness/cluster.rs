@@ -37,7 +37,7 @@ pub struct ClusterOptions {
     pub stages: Vec<Stage>,
     /// Arguments of `weft manifests`.
     pub manifests: &'static [&'static str],
-    /// What the operator serves, by kind and name; NetworkAddonsConfig `cluster` by default.
+    /// What the operator serves, by kind and name. NetworkAddonsConfig `cluster` by default.
     pub resource: (Kind, &'static str),
     /// The namespace of that, where its kind has namespaces.
     pub resource_namespace: &'static str,
@@ -65,7 +65,7 @@ impl Default for ClusterOptions {
 pub struct Cluster {
     /// The control plane.
     pub control_plane: ControlPlane,
-    /// The operator's Deployment or DaemonSet; its ServiceAccount has the same name.
+    /// The operator's Deployment or DaemonSet. Its ServiceAccount has the same name.
     pub operator: ObjectKey,
     resource: (Kind, &'static str),
     resource_namespace: &'static str,
@@ -134,7 +134,7 @@ impl Cluster {
         self.operator.namespace.as_deref().unwrap()
     }
 
-    /// Runs kubectl as admin and returns what it prints; fails the test if kubectl fails.
+    /// Runs kubectl as admin and returns what it prints. Fails the test if kubectl fails.
     pub async fn kubectl(&self, args: &[&str]) -> String {
         self.control_plane.kubectl(args).await.unwrap()
     }
@@ -175,7 +175,7 @@ impl Cluster {
         .await;
     }
 
-    /// The API of a kind, as admin; `namespace` is ignored for kinds without namespaces.
+    /// The API of a kind, as admin. `namespace` is ignored for kinds without namespaces.
     pub fn api(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
         let resource = ApiResource::from_gvk_with_plural(
             &GroupVersionKind::gvk(kind.group, kind.version, kind.kind),
@@ -238,7 +238,7 @@ impl Cluster {
             .await
     }
 
-    /// Its status; null if there is none.
+    /// Its status. Null if there is none.
     pub async fn status(&self) -> Value {
         self.resource()
             .await
@@ -290,7 +290,7 @@ impl Cluster {
     }
 
     /// Waits until a condition has this status and reason (no reason: any) and a message that
-    /// contains this text; returns the status.
+    /// contains this text. Returns the status.
     pub async fn wait_condition(
         &self,
         name: &str,
@@ -373,7 +373,7 @@ impl Cluster {
         snapshot::take(self).await
     }
 
-    /// Waits until everything that is in this snapshot is as it was then; what it leaves out may be
+    /// Waits until everything that is in this snapshot is as it was then. What it leaves out may be
     /// as it likes.
     pub async fn wait_same(&self, before: &Snapshot, when: &str) {
         wait_until(&format!("all is as before, {when}"), async || {
@@ -437,7 +437,7 @@ impl Drop for Cluster {
     }
 }
 
-/// The condition of a type; null if there is none.
+/// The condition of a type. Null if there is none.
 pub fn condition(status: &Value, name: &str) -> Value {
     status["conditions"]
         .as_array()

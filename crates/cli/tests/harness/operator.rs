@@ -22,7 +22,7 @@ use super::{
 
 /// How an operator is started.
 pub struct OperatorOptions<'a> {
-    /// Its requests go through this proxy; else straight to the API server.
+    /// Its requests go through this proxy. Else straight to the API server.
     pub proxy: Option<&'a Proxy>,
     /// `--lease-seconds`, 3 by default: the least there is, so that a takeover comes soon.
     pub lease_seconds: u64,
@@ -195,7 +195,7 @@ impl Operator {
         .await
     }
 
-    /// The sum of a metric over all its labels; 0 if it is not there.
+    /// The sum of a metric over all its labels. 0 if it is not there.
     pub async fn metric(&self, name: &str) -> f64 {
         let (_, _, text) = self.http("/metrics").await;
         let samples = text.lines().filter(|line| {

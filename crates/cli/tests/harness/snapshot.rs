@@ -152,7 +152,7 @@ pub(super) async fn leftovers(cluster: &Cluster) -> Vec<String> {
         let marked = !object["metadata"]["labels"][OWNER_LABEL].is_null();
         // The Deployment of the operator gets its pod at any time.
         let operator = object["metadata"]["labels"]["name"] == OPERATOR;
-        // The API server registers every group of a CustomResourceDefinition; and it may find only
+        // The API server registers every group of a CustomResourceDefinition, and it may find only
         // minutes later that nobody has an address any more.
         let derived = ["APIService", "IPAddress"]
             .iter()

@@ -22,7 +22,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Starts the nodes; they are not Ready, since nothing connects pods yet.
+    /// Starts the nodes. They are not Ready, since nothing connects pods yet.
     pub async fn start(lab: LabBuilder) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let weft = folder.path().join("weft.tar");

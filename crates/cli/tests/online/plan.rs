@@ -101,7 +101,7 @@ async fn what_it_prints_is_what_then_happens() {
     );
 }
 
-/// One random change to the specification; another one than nothing.
+/// One random change to the specification. Another one than nothing.
 fn edit(random: &mut StdRng, spec: &mut Value) -> &'static str {
     let before = spec.clone();
     loop {

@@ -87,7 +87,7 @@ async fn what_policies_would_change_is_told_of_each_node() {
         same.stdout
     );
 
-    // Several in one file, and with those that are there already; the node's own state counts most.
+    // Several in one file, and with those that are there already. The node's own state counts most.
     let both = format!(
         "{}---\n{}",
         policy("low", "", 1400),

@@ -264,7 +264,7 @@ async fn is_switched(cluster: &Cluster, release: &str) {
                     fact.title()
                 ));
             }
-            // As Weft sets it; the other operator's blocks deletions.
+            // As Weft sets it. The other operator's blocks deletions.
             let mut owners = metadata["ownerReferences"].as_array().into_iter().flatten();
             if owners.any(|owner| owner["blockOwnerDeletion"] == true) {
                 return Err(format!(

@@ -14,7 +14,7 @@ const STAY: [&str; 2] = [
 
 #[tokio::test]
 async fn an_operator_at_work_takes_its_components_down() {
-    // In life the operator's pod goes with its Deployment; here it goes on without its rights.
+    // In life the operator's pod goes with its Deployment. Here it goes on without its rights.
     let cluster = Cluster::start(ClusterOptions {
         may_be_forbidden: true,
         ..Default::default()
@@ -194,7 +194,7 @@ async fn what_others_have_put_there_stays() {
         .install(&example("network-addons-config.yaml"))
         .await;
     operator.kill();
-    // The resource is gone, its finalizer taken off by hand; only the inventory knows what there
+    // The resource is gone, its finalizer taken off by hand. Only the inventory knows what there
     // was.
     cluster
         .patch_resource(json!({"metadata": {"finalizers": null}}))

@@ -153,7 +153,7 @@ impl<'a> Kubelet<'a> {
             .await;
     }
 
-    /// No request is sent there any more; those that are under way are answered.
+    /// No request is sent there any more. Those that are under way are answered.
     async fn end(&self, pod: &str) {
         let Some(placement) = self.serving.lock().unwrap().remove(pod) else {
             return;

@@ -296,7 +296,7 @@ async fn record_and_device_plugin_config_lose_the_originals_owner() {
     );
 }
 
-/// The original ran with its operands; one operator for all domains has a namespace of its own.
+/// The original ran with its operands. One operator for all domains has a namespace of its own.
 #[tokio::test]
 async fn a_record_of_cnao_is_found_with_the_operands() {
     let cluster = carries_over_a_record(&["--single"], "weft-system").await;
@@ -473,7 +473,7 @@ async fn a_resource_that_is_created_again_begins_like_the_first() {
     })
     .await;
     wait_until("all is as it was", async || {
-        // The Secret goes with what belonged to the resource that is gone; in life its maker makes
+        // The Secret goes with what belonged to the resource that is gone. In life its maker makes
         // it anew whenever it is missing.
         cluster.play_kubemacpool().await;
         let differences = without_range(&whole).diff(&without_range(&cluster.snapshot().await));

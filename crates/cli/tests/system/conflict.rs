@@ -41,7 +41,7 @@ async fn somebody_elses_objects_are_left_until_their_owner_agrees() {
             }
         ]}});
     cluster.apply(&definition.to_string()).await;
-    // Whole, managedFields and resourceVersion too; but the API server reports on definitions.
+    // Whole, managedFields and resourceVersion too, but the API server reports on definitions.
     let theirs = || async {
         [
             cluster

@@ -136,7 +136,7 @@ pub async fn gone(cluster: &Cluster) {
     .await;
 }
 
-/// Weft's objects, the pods and the Secret are gone before the resource is; what the cluster makes
+/// Weft's objects, the pods and the Secret are gone before the resource is. What the cluster makes
 /// of them follows.
 async fn nothing_is_left(cluster: &Cluster, after: &str) {
     let left = cluster.leftovers().await;
@@ -157,7 +157,7 @@ async fn nothing_is_left(cluster: &Cluster, after: &str) {
     all_is_gone(cluster, after).await;
 }
 
-/// Waits until nothing is left; definitions and namespace stay, and are nobody's.
+/// Waits until nothing is left. Definitions and namespace stay, and are nobody's.
 pub async fn all_is_gone(cluster: &Cluster, after: &str) {
     wait_until(&format!("nothing is left after {after}"), async || {
         let left = cluster.leftovers().await;

@@ -1,4 +1,4 @@
-//! Whatever is deleted, edited or added where it does not belong is put right, by watch; what is
+//! Whatever is deleted, edited or added where it does not belong is put right, by watch. What is
 //! other people's stays theirs.
 
 use serde_json::{Value, json};

@@ -207,7 +207,7 @@ async fn says_everything(cluster: &Cluster, resource: &Value) {
     .await;
 }
 
-/// Reasons of the events about the resource, each once; all of type Normal.
+/// Reasons of the events about the resource, each once. All of type Normal.
 async fn events(cluster: &Cluster) -> Vec<String> {
     let path = r#"jsonpath={range .items[?(@.regarding.kind=="NetworkAddonsConfig")]}{.type} {.reason}{"\n"}{end}"#;
     let lines = cluster

@@ -308,7 +308,7 @@ impl World {
     }
 
     /// Everything but what differs by the way itself: who wrote what in the resource, and whether
-    /// what it asks for is refused; definitions that an earlier one has left; and the Secrets of a
+    /// what it asks for is refused. Definitions that an earlier one has left, and the Secrets of a
     /// KubeMacPool that is gone, since its pods may still write them until the resource goes.
     async fn snapshot(&self) -> Snapshot {
         let mut snapshot = self.cluster.snapshot().await;

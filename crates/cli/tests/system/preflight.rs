@@ -24,7 +24,7 @@ async fn a_node_without_open_vswitch_is_named_with_the_way_out() {
     let _operator = Operator::start_default(&cluster).await;
     cluster.apply("{apiVersion: networkaddonsoperator.network.kubevirt.io/v1, kind: NetworkAddonsConfig, metadata: {name: cluster}, spec: {ovs: {}}}").await;
 
-    // The script of the pod's init container, where there is no Open vSwitch; kubelet takes the end
+    // The script of the pod's init container, where there is no Open vSwitch. Kubelet takes the end
     // of its log for the pod's status.
     let workload = wait_until("the DaemonSet", async || {
         cluster

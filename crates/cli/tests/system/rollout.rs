@@ -44,7 +44,7 @@ async fn a_stuck_rollout_is_told_by_the_pods_own_cause() {
         (&Value::from("False"), &Value::from("False")),
         "{status:#}"
     );
-    // Everything else goes on; KubeMacPool's Secret is not there yet, and is named too.
+    // Everything else goes on. KubeMacPool's Secret is not there yet, and is named too.
     let status = cluster
         .wait_condition(
             "Progressing",

@@ -13,7 +13,7 @@ use weft_plan::Problem;
 
 use super::{given, problem};
 
-/// Modes as the API has them; the plugin knows them in lower case.
+/// Modes as the API has them. The plugin knows them in lower case.
 const MODES: [&str; 4] = ["Bridge", "Private", "VEPA", "Passthru"];
 const IPAM_TYPES: [&str; 2] = ["DHCP", "Static"];
 

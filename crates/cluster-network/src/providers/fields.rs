@@ -4,7 +4,7 @@ use std::{fmt::Debug, ops::RangeInclusive};
 
 use weft_plan::{FieldChange, Problem};
 
-/// Every IPv4 host takes packets of 576 bytes (RFC 791); a packet is at most 65536 bytes long.
+/// Every IPv4 host takes packets of 576 bytes (RFC 791). A packet is at most 65536 bytes long.
 pub(crate) const MTU: RangeInclusive<i64> = 576..=65536;
 
 /// The least MTU of a link with IPv6 (RFC 8200).

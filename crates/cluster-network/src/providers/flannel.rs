@@ -1,4 +1,4 @@
-//! `Flannel`: flanneld routes between the nodes; on a node, the CNI plugin `bridge` connects pods,
+//! `Flannel`: flanneld routes between the nodes. On a node, the CNI plugin `bridge` connects pods,
 //! configured by Weft from an init container. The controller-manager divides the blocks among the
 //! nodes.
 
@@ -138,7 +138,7 @@ impl Provider for Flannel {
             .clone()
             .unwrap_or_default();
         match backend(&flannel) {
-            // Ethernet 14, IP 20, UDP 8, VXLAN 8; the tunnel over IPv6 needs 20 more.
+            // Ethernet 14, IP 20, UDP 8, VXLAN 8. The tunnel over IPv6 needs 20 more.
             VXLAN if has_ipv6(&config.pod_networks) => 70,
             VXLAN => 50,
             // IPv6 40, UDP 8, WireGuard 32: flanneld takes this much for IPv4 too.

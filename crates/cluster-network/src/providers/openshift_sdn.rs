@@ -1,5 +1,5 @@
 //! `OpenShiftSDN`: Open vSwitch on every node, VXLAN between them, and a service proxy of its own.
-//! For clusters that have it; its images are no longer made.
+//! For clusters that have it. Its images are no longer made.
 
 use std::collections::BTreeMap;
 

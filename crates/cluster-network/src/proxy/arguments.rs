@@ -169,7 +169,7 @@ impl Arguments {
         })
     }
 
-    /// A duration as Go writes it; zero only if that means something.
+    /// A duration as Go writes it. Zero only if that means something.
     pub(crate) fn duration(&mut self, name: &str, zero: bool) -> Option<String> {
         self.read(name, |text| match text.parse::<GoDuration>() {
             Ok(_) => Ok(text.to_owned()),

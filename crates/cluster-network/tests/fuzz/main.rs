@@ -1,4 +1,4 @@
-//! Fuzz targets. As plain tests they take some thousand random inputs each; `make fuzz` lets a
+//! Fuzz targets. As plain tests they take some thousand random inputs each. `make fuzz` lets a
 //! coverage-guided fuzzer look for more.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]

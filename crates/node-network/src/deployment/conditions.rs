@@ -12,7 +12,7 @@ const DEPLOYING: &str = "Deploying";
 /// Something cannot be applied.
 const INTERNAL_ERROR: &str = "InternalError";
 
-/// The usual conditions. Each has a reason, as there; what is wrong with the resource itself, or
+/// The usual conditions. Each has a reason, as there. What is wrong with the resource itself, or
 /// sticks on the nodes, has one of its own, which kubernetes-nmstate did not tell apart.
 /// `Available` also tells of fields without effect.
 pub(super) fn conditions(report: &Report, previous: &Value, now: Timestamp) -> Vec<Condition> {

@@ -33,13 +33,13 @@ pub struct Effective {
     pub dns_probe: String,
     /// How much the agent logs.
     pub log_level: String,
-    /// Names of interfaces to report, as patterns; none means all.
+    /// Names of interfaces to report, as patterns. None means all.
     pub include: Vec<String>,
     /// Names of interfaces not to report, as patterns.
     pub exclude: Vec<String>,
     /// How many nodes may be changed at a time.
     pub max_unavailable: Option<IntOrString>,
-    /// Fields that are kept without effect; the others are empty.
+    /// Fields that are kept without effect. The others are empty.
     kept: Box<NMStateSpec>,
 }
 

@@ -1,8 +1,8 @@
 //! `NMState`: how the node agent is deployed. Pure: no I/O, no clock, no dice.
 //!
 //! A decision goes through three steps, one module each: [`config`] turns the resource into a
-//! [`config::Effective`], every default filled in, or lists all that is wrong with it; [`build`]
-//! makes units of objects from the manifests under `components/nmstate`; [`conditions`] says how
+//! [`config::Effective`], every default filled in, or lists all that is wrong with it. [`build`]
+//! makes units of objects from the manifests under `components/nmstate`. [`conditions`] says how
 //! that fares. [`original`] knows what kubernetes-nmstate left.
 
 pub mod build;

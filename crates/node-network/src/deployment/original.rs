@@ -8,7 +8,7 @@ use super::{AGENT, Settings};
 
 /// The name of its Deployment, and of Weft's.
 const OPERATOR: &str = "nmstate-operator";
-/// Its operator; and its agent, which goes on changing nodes where the operator is gone.
+/// Its operator, and its agent, which goes on changing nodes where the operator is gone.
 pub(super) const OPERATORS: &[(Kind, &str)] =
     &[(kinds::DEPLOYMENT, OPERATOR), (kinds::DAEMON_SET, AGENT)];
 /// On Weft's own Deployment, to tell it from the original's, which has the same name.

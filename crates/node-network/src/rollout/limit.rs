@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 /// The default, also for a value that cannot be read: half of the nodes, in percent.
 const DEFAULT: u64 = 50;
 
-/// `maxUnavailable` of so many nodes: a number, or a share in percent, rounded up; at least 1. A
+/// `maxUnavailable` of so many nodes: a number, or a share in percent, rounded up. At least 1. A
 /// value that is neither counts as [`DEFAULT`] percent, as in kubernetes-nmstate. A number may be
 /// written as a text, too.
 pub fn scaled(max_unavailable: Option<&IntOrString>, nodes: usize) -> usize {

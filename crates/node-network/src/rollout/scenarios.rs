@@ -513,7 +513,7 @@ fn a_status_that_says_nothing_new_is_the_same_to_the_last_time() {
     let before = old(status);
     cluster.policies.get_mut("p").unwrap()["status"] = before.clone();
     assert_eq!(cluster.status("p"), before);
-    // Another generation is news; when it began to be so is not.
+    // Another generation is news. When it began to be so is not.
     cluster.apply("p", json!({"priority": 1}));
     cluster.settle(true);
     let available = &cluster.status("p")["conditions"][0];

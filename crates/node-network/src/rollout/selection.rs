@@ -7,7 +7,7 @@ use weft_api::node_network::NodeNetworkConfigurationPolicySpec;
 
 use crate::select::selects;
 
-/// The selectors of a policy; `None` if they cannot be read, and select nothing.
+/// The selectors of a policy. `None` if they cannot be read, and select nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection(Option<Box<NodeNetworkConfigurationPolicySpec>>);
 

@@ -187,8 +187,8 @@ fn a_failure_on_a_replaced_node_holds_no_slot() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, max_shrink_iters: 1000, ..ProptestConfig::default() })]
 
-    /// No limit is ever exceeded by a decision; once nothing happens any more but agents that do
-    /// what they are told, it ends; and then each policy says so, and nothing is left of those that
+    /// No limit is ever exceeded by a decision. Once nothing happens any more but agents that do
+    /// what they are told, it ends, and then each policy says so, and nothing is left of those that
     /// are gone.
     #[test]
     fn a_rollout_keeps_within_its_limits_and_ends(happenings in prop::collection::vec(happening(), 0..120)) {

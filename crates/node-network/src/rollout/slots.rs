@@ -22,7 +22,7 @@ pub enum Action {
         /// The policy.
         policy: String,
     },
-    /// Make an enactment; if it is granted, with the policy's specification.
+    /// Make an enactment. If it is granted, with the policy's specification.
     Create {
         /// The policy.
         policy: String,
@@ -31,7 +31,7 @@ pub enum Action {
         /// The decision.
         wanted: Wanted,
     },
-    /// Decide anew; if it is granted, with the policy's specification, else what was granted before
+    /// Decide anew. If it is granted, with the policy's specification, else what was granted before
     /// stays.
     Change {
         /// The policy.
@@ -52,7 +52,7 @@ pub enum Action {
 
 /// The next writes. Nothing, if all is decided: then only news from agents, nodes or users lead on.
 ///
-/// A slot of a policy is held by a node that is being changed for it, and by one that has failed; a
+/// A slot of a policy is held by a node that is being changed for it, and by one that has failed. A
 /// slot of the cluster by each node that is being changed. Nobody keeps count of them: they are
 /// counted, here, each time.
 pub fn decide(world: &World) -> Vec<Action> {
@@ -189,7 +189,7 @@ pub(super) struct OnNode<'a> {
     pub runs_agent: bool,
     /// Nobody may act there: it holds nothing up, and what was told about it says nothing.
     pub is_left_alone: bool,
-    /// The policy is for this node; else the node is to leave it.
+    /// The policy is for this node. Else the node is to leave it.
     pub is_matched: bool,
     pub enactment: Option<&'a Enactment>,
     pub standing: Standing,
@@ -412,7 +412,7 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Lets as many of these nodes go on as there are slots; returns those that must wait.
+    /// Lets as many of these nodes go on as there are slots. Returns those that must wait.
     ///
     /// Nodes that are being changed anyway come first: what newer generations and other policies
     /// want of them costs no further node, and reaches the agent with what it has at hand, so that

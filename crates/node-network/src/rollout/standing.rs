@@ -17,7 +17,7 @@ pub enum Standing {
     Failed,
     /// The node was told to let it be, in this try.
     Aborted,
-    /// Nothing goes on there, and what is wanted now is not decided, or waits; or nobody may act
+    /// Nothing goes on there, and what is wanted now is not decided, or waits, or nobody may act
     /// there.
     Waiting,
 }

@@ -38,7 +38,7 @@ pub struct Summary {
     lost: Vec<String>,
     /// The first failure: node, what its agent says.
     failure: Option<(String, String)>,
-    /// On how many nodes another policy contradicts it; of the first the name, and what its agent
+    /// On how many nodes another policy contradicts it. Of the first the name, and what its agent
     /// says.
     conflict: Option<(usize, String, String)>,
     /// The failed write of the operator.
@@ -189,7 +189,7 @@ impl Summary {
         }
     }
 
-    /// The first node where it has failed, and what its agent says; of what was granted before it
+    /// The first node where it has failed, and what its agent says. Of what was granted before it
     /// was refused nothing.
     pub fn failure(&self) -> Option<(&str, &str)> {
         self.failure
@@ -427,7 +427,7 @@ const BLOCKED: &str = "Blocked";
 /// The condition types of a policy, and `Unknown` if none of them is True.
 pub const PHASES: [&str; 5] = ["Available", "Degraded", "Progressing", "Ignored", "Unknown"];
 
-/// The type of the condition that is True; `Unknown` if there is none.
+/// The type of the condition that is True. `Unknown` if there is none.
 pub fn phase(status: &Value) -> &'static str {
     let conditions = status["conditions"].as_array();
     let holds = |name: &&str| {

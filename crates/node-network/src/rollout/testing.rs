@@ -354,7 +354,7 @@ impl Cluster {
             .push(json!({"type": "Conflict", "status": "True", "message": message}));
     }
 
-    /// Everybody goes on until nothing is left to do; fails if that never comes.
+    /// Everybody goes on until nothing is left to do. Fails if that never comes.
     pub fn settle(&mut self, succeeds: bool) {
         for _ in 0..500 {
             let before = (self.enactments.clone(), self.policies.clone());

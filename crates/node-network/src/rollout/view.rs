@@ -172,7 +172,7 @@ impl Node {
     }
 }
 
-/// The node that a pod of the agent runs on; `None` if it runs no more, or not yet.
+/// The node that a pod of the agent runs on. `None` if it runs no more, or not yet.
 pub fn agent_of(pod: &Value) -> Option<String> {
     let has_ended = ["Failed", "Succeeded"]
         .iter()

@@ -16,7 +16,7 @@ fn spec(policy: (&str, &Policy), node: &str, wanted: &Wanted) -> Value {
     spec
 }
 
-/// A new enactment. It goes with its Node; the garbage collector sees to that.
+/// A new enactment. It goes with its Node. The garbage collector sees to that.
 pub fn enactment(policy: (&str, &Policy), node: (&str, &Node), wanted: &Wanted) -> Value {
     json!({
         "apiVersion": format!("{GROUP}/{}", enactment::VERSION),

@@ -60,7 +60,7 @@ impl Controller {
         }
     }
 
-    /// Runs until `stop`; acts only while `leading`. The watches run always, so that a new leader
+    /// Runs until `stop`. Acts only while `leading`. The watches run always, so that a new leader
     /// starts warm.
     pub async fn run(self, mut leading: channel::Receiver<bool>, stop: CancellationToken) {
         let mut watches = JoinSet::new();

@@ -1,4 +1,4 @@
-//! A pass over one PlacementAPI: assess, apply, and again, until nothing is left to apply; then say
+//! A pass over one PlacementAPI: assess, apply, and again, until nothing is left to apply. Then say
 //! so.
 
 use std::{

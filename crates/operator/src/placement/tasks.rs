@@ -56,7 +56,7 @@ impl Drop for Known {
 }
 
 impl Tasks {
-    /// How far this task is. It is begun if it is a new one, or failed some time ago; the bell is
+    /// How far this task is. It is begun if it is a new one, or failed some time ago. The bell is
     /// rung when it ends.
     pub fn ask(&self, task: &Task, notifier: &Notifier) -> Progress {
         let mut state = self.lock();

@@ -112,7 +112,7 @@ impl Cloud {
         all
     }
 
-    /// The requests that have changed something, by Keystone's own log; tokens are not kept, so
+    /// The requests that have changed something, by Keystone's own log. Tokens are not kept, so
     /// they are no change.
     pub fn writes(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.site.dir().join("keystone.log")).unwrap();

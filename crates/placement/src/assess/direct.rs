@@ -44,7 +44,7 @@ const CATALOGUE: &str = "keystoneendpoint";
 /// The keys of the administrator's Secret, unless others are named.
 const ADMIN_KEYS: [&str; 2] = ["username", "password"];
 
-/// Reads them; nothing where somebody else registers the service.
+/// Reads them. Nothing where somebody else registers the service.
 ///
 /// # Errors
 /// One is missing, lacks a key, or has a value under it that cannot be used.
@@ -84,7 +84,7 @@ pub fn read(config: &Config, world: &dyn World) -> Result<Option<Credentials>, P
 /// Why nothing is sent to a Keystone.
 #[derive(Debug, thiserror::Error)]
 enum Unsent {
-    /// The address is none; only that of a KeystoneAPI is not checked before.
+    /// The address is none. Only that of a KeystoneAPI is not checked before.
     #[error("the address of Keystone {0}")]
     Address(#[from] AddressError),
     /// Nobody permits it.
@@ -112,7 +112,7 @@ fn task(part: Part, config: &Config, settings: &Settings, direct: &Direct) -> Re
     let to: Address = keystone.internal.parse()?;
     let keys: [(&str, &str); 2] = std::array::from_fn(|n| (keys[n].as_str(), ADMIN_KEYS[n]));
     let service_keys = [(config.password_key(), PASSWORD_KEY)];
-    // Services and endpoints are those of Placement, whoever asks; a user may be anybody's.
+    // Services and endpoints are those of Placement, whoever asks. A user may be anybody's.
     let user_of_service = (part != Part::Catalogue).then(|| config.service_user());
     let mut asks = vec![Ask {
         permission: &admin,

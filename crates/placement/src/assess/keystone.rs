@@ -18,7 +18,7 @@ pub fn is_operated(config: &Config) -> bool {
     config.authenticates() && config.registration == Registration::Operator
 }
 
-/// Where Keystone is; nothing with `auth.strategy: noauth2`.
+/// Where Keystone is. Nothing with `auth.strategy: noauth2`.
 ///
 /// # Errors
 /// It is not known yet.

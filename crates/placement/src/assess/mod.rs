@@ -75,7 +75,7 @@ pub struct Found {
     pub applied_hash: Option<String>,
     /// The digest of the Job that prepared the database.
     pub sync_hash: Option<String>,
-    /// The digest of what the service's user in Keystone was last brought in order with; empty if
+    /// The digest of what the service's user in Keystone was last brought in order with. Empty if
     /// nobody of ours does that.
     pub account_hash: Option<String>,
     /// The same of service and endpoints.
@@ -110,7 +110,7 @@ impl From<State> for Pending {
 }
 
 /// Looks at everything. `elder` is another PlacementAPI of the namespace that counts instead of
-/// this one; of `dice` an account is made if there is none.
+/// this one. Of `dice` an account is made if there is none.
 pub fn assess(
     resource: &PlacementApi,
     elder: Option<&str>,
@@ -331,7 +331,7 @@ fn told<T>(step: Step, seen: Seen<T>) -> Result<Option<T>, Pending> {
     }
 }
 
-/// An object of somebody else's; `None` if it is not there, or its kind is not served.
+/// An object of somebody else's. `None` if it is not there, or its kind is not served.
 fn object(step: Step, world: &dyn World, key: &ObjectKey) -> Result<Option<Arc<Value>>, Pending> {
     Ok(told(step, world.object(key))?.flatten())
 }

@@ -139,7 +139,7 @@ pub fn find(
     missing: fn(String) -> State,
 ) -> Result<Secret, Pending> {
     let found = object(Step::Input, world, &secret(&config.namespace, name))?;
-    // The original loses the name; people look for it.
+    // The original loses the name. People look for it.
     found
         .map(Secret::new)
         .ok_or_else(|| missing(format!("Input data resources missing: secret/{name}")).into())
@@ -179,7 +179,7 @@ pub fn certificates(
         let found = object(Step::TlsInput, world, &secret(&config.namespace, name))?;
         let missing = || {
             let message = format!("TLSInput is missing: {name}");
-            // A certificate is on its way, from whoever issues it; a bundle is somebody's to make.
+            // A certificate is on its way, from whoever issues it. A bundle is somebody's to make.
             if is_bundle {
                 State::error(message)
             } else {

@@ -131,7 +131,7 @@ impl Namespace {
         self
     }
 
-    /// Applies and assesses until nothing is left to apply, as the operator does; `lives` says what
+    /// Applies and assesses until nothing is left to apply, as the operator does. `lives` says what
     /// becomes of an object then.
     fn settle(&mut self, resource: &PlacementApi, lives: impl Fn(&mut Value)) -> Assessment {
         loop {

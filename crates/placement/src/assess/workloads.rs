@@ -230,7 +230,7 @@ impl Walk<'_> {
     }
 }
 
-/// How a Job ended, if it has; and if badly, why.
+/// How a Job ended, if it has, and if badly, why.
 fn ended(job: &Value) -> Option<Result<(), String>> {
     let mut conditions = job["status"]["conditions"]
         .as_array()

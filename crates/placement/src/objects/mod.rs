@@ -122,7 +122,7 @@ pub fn input_hash(config: &Config, inputs: &Inputs) -> Result<String, BuildError
     Ok(digest(&read))
 }
 
-/// A SHA-256 in hexadecimal digits; fields may stand in any order.
+/// A SHA-256 in hexadecimal digits. Fields may stand in any order.
 pub(crate) fn digest(value: &Value) -> String {
     Sha256::digest(canonical(value).as_bytes())
         .iter()

@@ -264,7 +264,7 @@ fn probe(config: &Config, changed: Option<&ProbeOverride>, seconds: i32, failure
 }
 
 fn resources(config: &Config) -> Option<ResourceRequirements> {
-    // The forms are the same; a number of the resource has become a text.
+    // The forms are the same. A number of the resource has become a text.
     config
         .spec()
         .resources

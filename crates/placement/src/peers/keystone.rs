@@ -19,7 +19,7 @@ pub const NAME: &str = "placement";
 /// Where Keystone is, by the one KeystoneAPI of the namespace. `served`: whether the cluster knows
 /// the kind.
 ///
-/// placement-operator takes each of these cases for an error and tries again ever more seldom; here
+/// placement-operator takes each of these cases for an error and tries again ever more seldom. Here
 /// only two Keystones are one, since that does not pass.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 //! nothing of theirs is linked, and a cluster may lack any of them.
 //!
 //! A reader says what it found, or what the condition of its step says meanwhile. A builder gives
-//! the body of a server-side apply; of what was there before, it gives back what is in its
+//! the body of a server-side apply. Of what was there before, it gives back what is in its
 //! specification, so that nothing of it is lost.
 
 pub mod credential;

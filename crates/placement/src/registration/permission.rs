@@ -2,7 +2,7 @@
 //!
 //! The author of a PlacementAPI names Secrets, their keys and the address, and may have no right to
 //! read these Secrets. So somebody else permits it: for a Secret whoever may write it, by
-//! annotations; for an address the administrator of the operator, by a list, and then of the usual
+//! annotations. For an address the administrator of the operator, by a list, and then of the usual
 //! keys alone.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! A task at Keystone, and its result. An assessment asks for it; whoever carries the assessment
+//! A task at Keystone, and its result. An assessment asks for it. Whoever carries the assessment
 //! out does it beside.
 
 use std::fmt;

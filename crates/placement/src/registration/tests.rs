@@ -225,7 +225,7 @@ fn names_are_encoded_in_paths() {
 }
 
 proptest! {
-    /// Wherever it begins, it ends, and then there is nothing left to do; and a removal leaves
+    /// Wherever it begins, it ends, and then there is nothing left to do, and a removal leaves
     /// nothing of this region.
     #[test]
     fn it_always_ends(

@@ -106,8 +106,8 @@ async fn a_job_that_was_killed_half_way_goes_on_where_it_was() {
     let cloud = Cloud::start().await;
     cloud.synchronise().await;
     let whole = cloud.schema().await;
-    // One table is there; five; ten; a foreign key, and the index that is to replace its own is
-    // not; three of five indexes have gone.
+    // One table is there. Five. Ten. A foreign key, and the index that is to replace its own is
+    // not. Three of five indexes have gone.
     for statements in [2, 15, 25, 30, 34] {
         assert!(
             cloud.is_killed_after(statements).await,

@@ -213,7 +213,7 @@ impl Cluster {
         &self.client
     }
 
-    /// Reads an object; `None` if it is not there.
+    /// Reads an object. `None` if it is not there.
     pub async fn get(&self, key: &ObjectKey) -> Result<Option<Value>, Error> {
         match self.send(Method::GET, &path(key), None).await {
             Ok(object) => Ok(Some(object)),
@@ -222,7 +222,7 @@ impl Cluster {
         }
     }
 
-    /// Reads the metadata of an object; `None` if it is not there.
+    /// Reads the metadata of an object. `None` if it is not there.
     pub async fn get_metadata(&self, key: &ObjectKey) -> Result<Option<Value>, Error> {
         let request = Request::get(path(key)).header(
             header::ACCEPT,
@@ -384,7 +384,7 @@ impl Cluster {
         .await
     }
 
-    /// Takes a finalizer off an object that was just read; nothing if it has none such or is gone.
+    /// Takes a finalizer off an object that was just read. Nothing if it has none such or is gone.
     ///
     /// The patch names the position. An apply without the finalizer would not do: nobody owns the
     /// finalizers that the API server sets itself (`orphan`, `foregroundDeletion`), and the apply
@@ -408,7 +408,7 @@ impl Cluster {
             .map(drop)
     }
 
-    /// The same for who knows at which place it stood. Returns the object as it is then; `None` if
+    /// The same for who knows at which place it stood. Returns the object as it is then. `None` if
     /// it is gone.
     pub async fn take_finalizer_at(
         &self,
@@ -449,7 +449,7 @@ impl Cluster {
         .await
     }
 
-    /// Replaces an object; `metadata.resourceVersion` in the body must be the current one.
+    /// Replaces an object. `metadata.resourceVersion` in the body must be the current one.
     pub async fn replace(
         &self,
         key: &ObjectKey,

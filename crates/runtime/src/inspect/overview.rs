@@ -57,7 +57,7 @@ pub struct Workload {
     pub ready: i64,
     /// The number of pods that the workload asks for.
     pub desired: i64,
-    /// Where it stands; `None` if it does not exist, or is not Weft's.
+    /// Where it stands. `None` if it does not exist, or is not Weft's.
     pub rollout: Option<Rollout>,
     /// True if a workload of this name exists that is not Weft's.
     pub is_foreign: bool,
@@ -75,7 +75,7 @@ impl Overview {
         }
         about(status)
             && condition(status, "Available").is_some_and(|available| available["status"] == "True" && about(available))
-            // Of a change that is refused, nothing is there; what was there before may well be.
+            // Of a change that is refused, nothing is there. What was there before may well be.
             && condition(status, "Degraded").is_none_or(|degraded| degraded["status"] != "True")
             && !self.is_going()
     }

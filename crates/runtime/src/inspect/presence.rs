@@ -135,7 +135,7 @@ pub async fn originals(cluster: &Cluster, domain: &dyn Domain) -> Result<Vec<Val
         .collect())
 }
 
-/// Why Weft writes nothing while this one of the [`originals`] is there, and how to remove it;
+/// Why Weft writes nothing while this one of the [`originals`] is there, and how to remove it.
 /// `None` if it is at rest.
 pub fn obstacle(original: &Value) -> Option<Blocked> {
     (!is_at_rest(original)).then(|| originals::in_the_way(original))

@@ -41,7 +41,7 @@ pub struct Preview {
     /// The value of the pause annotation, if the resource is paused. The other fields show the
     /// effect after the pause.
     pub paused: Option<String>,
-    /// Why the resource is refused; then there is nothing else.
+    /// Why the resource is refused. Then there is nothing else.
     pub refusal: Option<Refusal>,
     /// The effect on each component's objects, in the order of work.
     pub units: Vec<UnitPreview>,

@@ -1,4 +1,4 @@
-//! Removal without an operator: what the operator's teardown does, for when it is gone; and what
+//! Removal without an operator: what the operator's teardown does, for when it is gone, and what
 //! else an installation leaves.
 
 use std::time::Duration;

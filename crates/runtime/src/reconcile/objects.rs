@@ -562,11 +562,11 @@ impl Objects {
         self.remember(object);
     }
 
-    /// Deletes an object if it is ours; one of a kind that is never deleted is released. Returns
+    /// Deletes an object if it is ours. One of a kind that is never deleted is released. Returns
     /// what is left of it while finalizers hold it.
     pub async fn remove(&self, key: &ObjectKey) -> Result<Option<Value>, Error> {
         let live = match self.live(key).await {
-            // We may not ask for it, but a watch shows all that is ours, and it is not among that;
+            // We may not ask for it, but a watch shows all that is ours, and it is not among that,
             // or the cluster does not even know its kind: it was never made.
             Err(error)
                 if error.class() == FailureClass::Forbidden

@@ -187,7 +187,7 @@ impl Reach {
         )
     }
 
-    /// Everything that is watched whatever the resources say; of kinds that a cluster may lack,
+    /// Everything that is watched whatever the resources say. Of kinds that a cluster may lack,
     /// while it serves them.
     pub fn watches(&self) -> Vec<Watch> {
         let watch = |source, kind, namespace: Option<&str>, labels: &str, fields: String| Watch {

@@ -17,7 +17,7 @@ use crate::{
 /// The treatment of the record of the applied configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recording {
-    /// It is written; its absence says nothing.
+    /// It is written. Its absence says nothing.
     Plain,
     /// It is written, and that this is done is noted: if it is gone afterwards, somebody wants the
     /// next change to be carried out whatever it is.

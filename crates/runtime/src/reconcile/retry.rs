@@ -38,7 +38,7 @@ fn bounds(class: FailureClass) -> (Duration, Duration) {
     (Duration::from_millis(first), Duration::from_millis(longest))
 }
 
-/// Returns when this is due; never, if nothing is.
+/// Returns when this is due. Never, if nothing is.
 pub async fn at(due: Option<Instant>) {
     match due {
         Some(due) => tokio::time::sleep_until(due.into()).await,
@@ -116,7 +116,7 @@ struct Failed {
     /// When this attempt failed first.
     first: Instant,
     failure: Failure,
-    /// The pause before the next attempt; `None` if it comes with news.
+    /// The pause before the next attempt. `None` if it comes with news.
     pause: Option<Pause>,
 }
 
@@ -139,7 +139,7 @@ impl Retries {
         waits.then(|| failed.failure.clone())
     }
 
-    /// Notes that an attempt has failed. The next one comes after a pause; where the failure only
+    /// Notes that an attempt has failed. The next one comes after a pause, where the failure only
     /// ends with news of what the attempt is made from, or of the object, it comes with these.
     pub(crate) fn failed(&self, attempt: &Attempt, failure: &Failure) {
         let before = self.lock().remove(attempt.manifest.key());
@@ -203,7 +203,7 @@ impl Retries {
         self.lock().contains_key(object)
     }
 
-    /// When this object is tried again; `None` if it has not failed, comes with news, or is being
+    /// When this object is tried again. `None` if it has not failed, comes with news, or is being
     /// tried.
     pub fn due(&self, object: &ObjectKey) -> Option<Instant> {
         let until = self.lock().get(object)?.pause.as_ref().map(Pause::until);

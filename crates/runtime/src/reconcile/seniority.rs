@@ -9,7 +9,7 @@ use crate::reconcile::finalizer::FINALIZER;
 pub(crate) const NOT_THE_OLDEST: &str = "NotTheOldest";
 
 /// The resource that counts, where only the oldest does (see [`Domain::only_the_oldest`]): one that
-/// Weft works for already, until it is gone; else the oldest. Times of creation have whole seconds,
+/// Weft works for already, until it is gone. Else the oldest. Times of creation have whole seconds,
 /// so the name decides between equals.
 pub fn senior<'a>(resources: impl IntoIterator<Item = &'a Value>) -> Option<&'a Value> {
     resources.into_iter().min_by_key(|resource| {

@@ -1,4 +1,4 @@
-//! The end of a resource: webhooks first, then workloads and their pods, permissions last; then
+//! The end of a resource: webhooks first, then workloads and their pods, permissions last. Then
 //! what the operands made, Weft's notes, and at last the finalizer.
 
 use std::collections::BTreeSet;

@@ -37,7 +37,7 @@ const ADDRESS: Rate = Rate {
     burst: 5.0,
     per_second: 1.0,
 };
-/// The same from all addresses together. An API server answers thousands of reviews a second; a
+/// The same from all addresses together. An API server answers thousands of reviews a second. A
 /// webhook behind it may be slower.
 const ALL: Rate = Rate {
     burst: 20.0,
@@ -158,7 +158,7 @@ impl Bucket {
         self.left(now) >= self.rate.burst
     }
 
-    /// How long until one can be taken; zero if one can be taken now.
+    /// How long until one can be taken. Zero if one can be taken now.
     fn pause(&self, now: Instant) -> Duration {
         Duration::from_secs_f64((1.0 - self.left(now)).max(0.0) / self.rate.per_second)
     }

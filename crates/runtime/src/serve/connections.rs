@@ -49,7 +49,7 @@ pub(crate) struct Limits {
     pub(crate) head: Duration,
     /// From accept to the end of the connection.
     pub(crate) lifetime: Duration,
-    /// The size of a request's head in bytes; at least 8192, for hyper.
+    /// The size of a request's head in bytes. At least 8192, for hyper.
     pub(crate) head_size: usize,
 }
 
@@ -248,7 +248,7 @@ mod tests {
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: weft\r\n\r\n";
     const HELD: &[u8] = b"GET /held HTTP/1.1\r\nHost: weft\r\n\r\n";
 
-    /// Says yes; to `/held`, not before it is cancelled.
+    /// Says yes. To `/held`, not before it is cancelled.
     struct Yes(CancellationToken);
 
     impl Endpoint for Yes {
@@ -375,7 +375,7 @@ mod tests {
             .await
             .unwrap();
         let piece = [b'a'; 1024];
-        // More than the buffers of any socket hold; a server that reads on takes all of it.
+        // More than the buffers of any socket hold. A server that reads on takes all of it.
         let mut sent = 0;
         while sent < 64 << 20 && stream.write_all(&piece).await.is_ok() {
             sent += piece.len();

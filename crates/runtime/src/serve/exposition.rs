@@ -83,7 +83,7 @@ fn prometheus(open_metrics: &str) -> String {
     text
 }
 
-/// A line about a family of metrics; `None` if it has no place in the other format.
+/// A line about a family of metrics. `None` if it has no place in the other format.
 fn family(comment: &str, counters: &HashSet<&str>) -> Option<String> {
     let mut words = comment.splitn(3, ' ');
     let (keyword, name, rest) = (words.next()?, words.next()?, words.next()?);

@@ -78,7 +78,7 @@ fn versions(tls: &ServerTls) -> &'static [&'static SupportedProtocolVersion] {
     }
 }
 
-/// Suites and groups of a profile. As in Go, the suites of TLS 1.3 cannot be chosen; of others and
+/// Suites and groups of a profile. As in Go, the suites of TLS 1.3 cannot be chosen. Of others and
 /// of groups, what the library lacks is left out, and where nothing is left, all that it has is
 /// offered.
 fn provider(tls: &ServerTls) -> CryptoProvider {

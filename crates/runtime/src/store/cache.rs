@@ -38,7 +38,7 @@ pub enum Source {
     /// it.
     Named(ObjectKey),
     /// The objects of this kind in one namespace, or everywhere, that a label selector chooses,
-    /// whosever they are; all if that is empty.
+    /// whosever they are. All if that is empty.
     Selected(Kind, Option<String>, String),
 }
 
@@ -98,7 +98,7 @@ pub enum Change {
 pub struct Cache {
     stores: HashMap<Source, Store>,
     pods: HashMap<String, PodView>,
-    /// Pods seen since their stream started over; `None` while it runs.
+    /// Pods seen since their stream started over. `None` while it runs.
     listed_pods: Option<HashSet<String>>,
     /// The MTU of the operator's own host.
     host_mtu: Option<u32>,
@@ -106,7 +106,7 @@ pub struct Cache {
     node_reporters: Vec<&'static str>,
     /// Which objects of [`Source::Admission`] are kept.
     admission: Option<fn(&Value) -> bool>,
-    /// Of which of the objects with Weft's label more than the identity is kept; `None` while that
+    /// Of which of the objects with Weft's label more than the identity is kept. `None` while that
     /// is not known.
     wanted: Option<HashSet<ObjectKey>>,
     /// Kinds that a cluster may lack and that no stream shows.
@@ -125,7 +125,7 @@ struct Store {
     objects: HashMap<ObjectKey, Known>,
     /// The latest resourceVersion that the stream has shown.
     told: u64,
-    /// Seen since the stream started over; `None` while it runs.
+    /// Seen since the stream started over. `None` while it runs.
     listed: Option<HashSet<ObjectKey>>,
     /// Objects that we deleted: late news of them is no news.
     buried: HashMap<ObjectKey, String>,
@@ -135,7 +135,7 @@ struct Store {
 struct Known {
     version: u64,
     uid: String,
-    /// Its JSON; `None` if only its identity is kept.
+    /// Its JSON. `None` if only its identity is kept.
     text: Option<Box<str>>,
 }
 
@@ -700,7 +700,7 @@ impl Store {
         }
     }
 
-    /// Keeps the view of a fact alone, if there is any; what is the same to it is no news. (Nodes
+    /// Keeps the view of a fact alone, if there is any. What is the same to it is no news. (Nodes
     /// say every few minutes that they are alive.)
     fn feed_fact(&mut self, fact: Fact, change: Change) -> bool {
         let reduced = |object: &Value| {

@@ -374,7 +374,7 @@ impl Course {
     }
 
     /// Handles the failure of a watch: reports it unless a list may help, and pauses. Returns what
-    /// to do next; `None` means to go on as after any break.
+    /// to do next. `None` means to go on as after any break.
     async fn watch_failed<K>(
         &mut self,
         mut failed: Failed,

@@ -23,7 +23,7 @@ pub struct Views<V> {
 /// The known objects.
 pub struct Known<V> {
     objects: BTreeMap<String, Viewed<V>>,
-    /// Seen since the stream started over; `None` while it runs.
+    /// Seen since the stream started over. `None` while it runs.
     listed: Option<HashSet<String>>,
     complete: bool,
     /// Objects that we deleted, by name: late news of them is no news.
@@ -38,7 +38,7 @@ struct Viewed<V> {
 }
 
 impl<V: PartialEq> Views<V> {
-    /// Nothing yet. `view` says what is kept of an object; of some, nothing.
+    /// Nothing yet. `view` says what is kept of an object. Of some, nothing.
     pub fn new(view: fn(&Value) -> Option<V>, notifier: Notifier) -> Self {
         Self {
             view,
@@ -93,7 +93,7 @@ impl<V: PartialEq + Send> Sink for Views<V> {
     }
 
     fn failed(&self, _failed: Failed) {
-        // Nothing is done before all is known; the watch has said why.
+        // Nothing is done before all is known. The watch has said why.
     }
 
     fn works(&self) {}

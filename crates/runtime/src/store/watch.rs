@@ -184,7 +184,7 @@ where
         fields: watch.fields.clone(),
         page: watch.page(),
         list_after_break: false,
-        // A definition that is missing is waited for; its arrival is noticed by another watch where
+        // A definition that is missing is waited for. Its arrival is noticed by another watch where
         // the cluster may lack it.
         longest_absence: Duration::from_secs(if watch.is_optional() { 30 } else { 1 }),
     };
@@ -226,7 +226,7 @@ impl Sink for Feed<'_> {
     }
 
     /// Notes why a stream is not to be waited for: a missing permission lasts until somebody
-    /// changes a role; and what a single workload looks at, or what not every cluster has, holds up
+    /// changes a role, and what a single workload looks at, or what not every cluster has, holds up
     /// nothing else, whatever keeps us from a first look.
     fn failed(&self, failed: Failed) {
         let (watch, mut cache) = (self.watch, self.shared.lock());

@@ -23,7 +23,7 @@ pub fn plugins() -> Option<PathBuf> {
 }
 
 /// Connects a network namespace of the host (`ip netns`) to its bridge of this name by the plugin
-/// `bridge`, as a container runtime does; returns the name of the end of the veth pair that is on
+/// `bridge`, as a container runtime does. Returns the name of the end of the veth pair that is on
 /// the bridge.
 ///
 /// # Errors

@@ -139,7 +139,7 @@ impl Host {
             .map(drop)
     }
 
-    /// Starts a program in the background, with these variables in its environment; its output goes
+    /// Starts a program in the background, with these variables in its environment. Its output goes
     /// to a log of its own.
     ///
     /// # Errors
@@ -201,7 +201,7 @@ impl Host {
         )?)
     }
 
-    /// A file of the host, seen from this machine; the path is the one inside. Of use while the
+    /// A file of the host, seen from this machine. The path is the one inside. Of use while the
     /// host runs.
     pub fn file(&self, path: impl AsRef<Path>) -> PathBuf {
         let inside = path.as_ref();

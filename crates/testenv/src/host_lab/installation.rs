@@ -92,7 +92,7 @@ impl Installation {
         self.lab.host(name)
     }
 
-    /// Starts the operator with the arguments, environment and token of its Deployment; one that
+    /// Starts the operator with the arguments, environment and token of its Deployment. One that
     /// runs already is killed.
     ///
     /// # Errors
@@ -162,7 +162,7 @@ impl Installation {
             .unwrap_or_default()
     }
 
-    /// Starts the agent on a host; one that runs there already is killed.
+    /// Starts the agent on a host. One that runs there already is killed.
     ///
     /// # Errors
     /// The DaemonSet is not there.
@@ -233,7 +233,7 @@ impl Installation {
     /// Are operator, agents and lab running?
     ///
     /// # Errors
-    /// One has ended; the error shows the end of its log.
+    /// One has ended. The error shows the end of its log.
     pub fn check_running(&mut self) -> Result<()> {
         if let Some(operator) = &mut self.operator
             && let Some(status) = operator.child.try_wait()?
@@ -262,7 +262,7 @@ impl Installation {
     }
 
     /// An object of nmstate.io by its short name (`nns`, `nncp`, `nnce`, `nmstate`), as
-    /// administrator; nothing if it is not there.
+    /// administrator. Nothing if it is not there.
     ///
     /// # Errors
     /// The API server refuses.

@@ -1,6 +1,6 @@
 //! Hosts: each a real NetworkManager with a real D-Bus in namespaces of its own, connected to a
 //! gateway and to a real control plane. Needs root, and the packages network-manager, dbus and
-//! dnsmasq-base; nothing of the machine's own network is touched.
+//! dnsmasq-base. Nothing of the machine's own network is touched.
 //!
 //! ```text
 //!   this machine              gateway: a network namespace           host: network, mount, UTS, IPC and PID namespaces
@@ -13,7 +13,7 @@
 //! Where a test wants it, each host has an Open vSwitch of its own, too, with its datapath in user
 //! space: bridges say `datapath: netdev`.
 //!
-//! The Node objects are kept Ready by kwok; what a DaemonSet would start on them, a test starts on
+//! The Node objects are kept Ready by kwok. What a DaemonSet would start on them, a test starts on
 //! the hosts.
 //!
 //! ```no_run
@@ -172,7 +172,7 @@ impl HostLab {
     /// Runs commands of `ip`, one a line, where the gateway is.
     ///
     /// # Errors
-    /// One failed; those after it were not run.
+    /// One failed. Those after it were not run.
     pub fn ip(&self, commands: &str) -> Result<()> {
         network::ip(&self.gateway.file(), commands)
     }
@@ -180,7 +180,7 @@ impl HostLab {
     /// Are all of its processes running? (Those inside hosts are started again by the host.)
     ///
     /// # Errors
-    /// One has ended; the error shows the end of its log.
+    /// One has ended. The error shows the end of its log.
     pub fn check_running(&mut self) -> Result<()> {
         self.hosts.iter_mut().try_for_each(Host::check_running)?;
         self.gateway.check_running()?;

@@ -228,7 +228,7 @@ impl LabBuilder {
     }
 }
 
-/// Two bridges; the first one has the control plane's addresses.
+/// Two bridges. The first one has the control plane's addresses.
 fn build_network(network: &Network, dual_stack: bool) -> Result<()> {
     // A bridge whose MTU was set does not follow its ports': each node has its own.
     let mut commands = format!(
@@ -275,7 +275,7 @@ async fn wait_registered(
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     if options.control_plane {
-        // The kubelet may not give itself this label (NodeRestriction); kubeadm does it this way,
+        // The kubelet may not give itself this label (NodeRestriction). Kubeadm does it this way,
         // too.
         let patch = json!({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}});
         let patched = api

@@ -70,7 +70,7 @@ impl Drop for Cgroups {
     }
 }
 
-/// Removes the control groups whose name the folder of a killed lab holds; its processes are gone
+/// Removes the control groups whose name the folder of a killed lab holds. Its processes are gone
 /// already. Files stay. It does nothing for another folder.
 pub fn remove_leftovers(dir: &Path) {
     if let Ok(name) = fs::read_to_string(dir.join(RECORD))

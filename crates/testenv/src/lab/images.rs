@@ -1,6 +1,6 @@
 //! Images of what runs in pods of tests, made once of what `scripts/node-programs` built and of
 //! Debian's packages. Each function returns the path of an OCI archive, for
-//! [`LabBuilder::image`](super::LabBuilder::image); the constants are the images' names.
+//! [`LabBuilder::image`](super::LabBuilder::image). The constants are the images' names.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -103,7 +103,7 @@ pub fn kube_proxy() -> Result<PathBuf> {
     })
 }
 
-/// The archive of [`MULTUS`]; none where its module could not be had.
+/// The archive of [`MULTUS`]. None where its module could not be had.
 ///
 /// # Errors
 /// As [`pause`].
@@ -164,7 +164,7 @@ pub fn cni_plugins() -> Result<PathBuf> {
     })
 }
 
-/// The archive of [`OVS_CNI`]; none where its module could not be had.
+/// The archive of [`OVS_CNI`]. None where its module could not be had.
 ///
 /// # Errors
 /// As [`tools`].
@@ -190,7 +190,7 @@ pub fn ovs_cni() -> Result<Option<PathBuf>> {
     made.map(Some)
 }
 
-/// The archive of [`COREDNS`]; none where its module could not be had.
+/// The archive of [`COREDNS`]. None where its module could not be had.
 ///
 /// # Errors
 /// As [`pause`].

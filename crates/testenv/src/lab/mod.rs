@@ -1,5 +1,5 @@
 //! Real nodes: kubelets, containerd and runc around a control plane, in a network of their own.
-//! Needs root; no virtual machine, no container engine and no registry.
+//! Needs root. No virtual machine, no container engine and no registry.
 //!
 //! ```text
 //!   this machine          lab: a network namespace            node: network, mount, UTS, IPC and PID namespaces
@@ -33,7 +33,7 @@
 //! # }
 //! ```
 //!
-//! Dropping the lab ends every process, and with them their namespaces, devices and mounts; the
+//! Dropping the lab ends every process, and with them their namespaces, devices and mounts. The
 //! files and control groups are removed. If its owner is killed, the kernel ends the processes all
 //! the same, and the next start removes files and groups. The folder is kept when a test panics:
 //! `nodes/<node>/log` in it has the logs of kubelet and containerd.
@@ -143,7 +143,7 @@ impl Lab {
     /// Runs commands of `ip`, one a line, where the control plane is: routes to pods, for instance.
     ///
     /// # Errors
-    /// One failed; those after it were not run.
+    /// One failed. Those after it were not run.
     pub fn ip(&self, commands: &str) -> Result<()> {
         network::ip(&self.network.file(), commands)
     }
@@ -151,7 +151,7 @@ impl Lab {
     /// Are all of its processes running? (Those inside nodes are started again by the node.)
     ///
     /// # Errors
-    /// One has ended; the error shows the end of its log.
+    /// One has ended. The error shows the end of its log.
     pub fn check_running(&mut self) -> Result<()> {
         self.nodes.iter_mut().try_for_each(Node::check_running)?;
         self.control_plane.check_running()

@@ -122,7 +122,7 @@ impl Node {
         &self.name
     }
 
-    /// IPv4 first; in a lab of two families IPv6 second.
+    /// IPv4 first. In a lab of two families IPv6 second.
     pub fn addresses(&self) -> &[IpAddr] {
         &self.addresses
     }
@@ -161,7 +161,7 @@ impl Node {
             .map(drop)
     }
 
-    /// A file of the node, seen from this machine; the path is the one inside. Of use while the
+    /// A file of the node, seen from this machine. The path is the one inside. Of use while the
     /// node runs.
     pub fn file(&self, path: impl AsRef<Path>) -> PathBuf {
         let inside = path.as_ref();

@@ -81,7 +81,7 @@ pub fn missing() -> Vec<Missing> {
             .filter(|kind| !has_link_type(kind))
             .map(Missing::LinkType),
     );
-    // Without the program nothing can be said; scripts/node-programs installs it.
+    // Without the program nothing can be said. Scripts/node-programs installs it.
     if in_namespaces("command -v nft") && !in_namespaces("nft add table inet probe") {
         missing.push(Missing::Nftables);
     }
@@ -158,7 +158,7 @@ pub(crate) fn in_namespaces(script: &str) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// Types are words; anything else is none.
+/// Types are words. Anything else is none.
 fn quoted(kind: &str) -> &str {
     if kind
         .chars()

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::request_info::RequestInfo;
 
-/// Selects requests. All that is given must match; nothing given matches every request.
+/// Selects requests. All that is given must match. Nothing given matches every request.
 #[derive(Clone, Debug, Default)]
 pub struct Match {
     user: Option<String>,
@@ -53,7 +53,7 @@ impl Match {
         self
     }
 
-    /// API group; empty is the core group.
+    /// API group. Empty is the core group.
     #[must_use]
     pub fn group(mut self, group: &str) -> Self {
         self.group = Some(group.into());
@@ -67,14 +67,14 @@ impl Match {
         self
     }
 
-    /// Subresource; empty means requests without one.
+    /// Subresource. Empty means requests without one.
     #[must_use]
     pub fn subresource(mut self, subresource: &str) -> Self {
         self.subresource = Some(subresource.into());
         self
     }
 
-    /// Namespace of the request; of the object for events of a watch.
+    /// Namespace of the request. Of the object for events of a watch.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.into());
@@ -149,16 +149,16 @@ impl Match {
 /// A fault in a request, or in the events of a watch.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// Answered with this status and a proper `Status` body; never reaches the API server.
+    /// Answered with this status and a proper `Status` body. Never reaches the API server.
     Reply {
         /// HTTP status: 409, 410, 429, 500, 503, 504 …
         code: u16,
         /// `Retry-After` in seconds.
         retry_after: Option<u32>,
     },
-    /// The connection is closed at once; the request never reaches the API server.
+    /// The connection is closed at once. The request never reaches the API server.
     CutBefore,
-    /// The API server gets and answers it; the connection is closed instead of handing on the
+    /// The API server gets and answers it. The connection is closed instead of handing on the
     /// answer.
     CutAfter,
     /// Forwarded this much later.
@@ -174,7 +174,7 @@ pub enum Fault {
     /// These events of watches are swallowed, of running ones too.
     DropEvents(Events),
     /// Watches, running ones too, stand still from the first of these events on until the fault is
-    /// removed; then all comes in its order. (Later events wait too, as on a slow connection: a
+    /// removed. Then all comes in its order. (Later events wait too, as on a slow connection: a
     /// stream never changes its order.)
     HoldEvents(Events),
     /// These events of watches come this much later, each after the ones before it.

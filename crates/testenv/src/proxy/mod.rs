@@ -7,7 +7,7 @@
 //! server, an answer that is lost never reaches the client.
 //!
 //! Go clients (kubectl) send a GET again by themselves when a reused connection breaks without an
-//! answer; kube does not.
+//! answer. Kube does not.
 
 mod fault;
 mod request_info;
@@ -53,7 +53,7 @@ pub struct Injected {
 }
 
 impl Injected {
-    /// No request meets this fault any more; requests and events that it held go on.
+    /// No request meets this fault any more. Requests and events that it held go on.
     pub fn remove(&self) {
         self.state.remove_rule(self.id);
     }
@@ -102,7 +102,7 @@ impl Proxy {
             .name("fault-proxy".into())
             .spawn(move || {
                 runtime.block_on(async {
-                    // The listener listens already; taking it over fails only without a runtime.
+                    // The listener listens already. Taking it over fails only without a runtime.
                     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
                         return;
                     };
@@ -160,7 +160,7 @@ impl Proxy {
     /// Waits until the requests so far satisfy a condition.
     ///
     /// # Errors
-    /// They do not within `timeout`; the error lists the last of them.
+    /// They do not within `timeout`. The error lists the last of them.
     pub async fn wait_for(
         &self,
         timeout: Duration,

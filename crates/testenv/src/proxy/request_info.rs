@@ -12,9 +12,9 @@ use serde::Deserialize;
 /// `RequestInfo` finds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
-    /// User name; `system:anonymous` without a token.
+    /// User name. `system:anonymous` without a token.
     pub user: String,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; the HTTP
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`. The HTTP
     /// method in lower case for paths that are no resources (`/readyz`, `/apis`).
     pub verb: String,
     /// API group, empty for the core group.
@@ -50,7 +50,7 @@ impl RequestInfo {
         info
     }
 
-    /// By the rules of `k8s.io/apiserver/pkg/endpoints/request`; the old form `/watch/` in the path
+    /// By the rules of `k8s.io/apiserver/pkg/endpoints/request`. The old form `/watch/` in the path
     /// is not known here.
     fn read_path(&mut self, method: &Method) {
         let path = self.path.clone();

@@ -158,7 +158,7 @@ impl Server {
                                 changes.changed().await?;
                             }
                         }
-                        // These are about events; the state gives them out only for events.
+                        // These are about events. The state gives them out only for events.
                         Fault::DropEvents(_) | Fault::HoldEvents(_) | Fault::DelayEvents(..) => {}
                     }
                 }

@@ -14,14 +14,14 @@ use super::request_info::RequestInfo;
 /// A request as the proxy saw it.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// Position in the order of arrival, from 1; goes on counting after
+    /// Position in the order of arrival, from 1. Goes on counting after
     /// [`Proxy::clear`](super::Proxy::clear).
     pub seq: u64,
     /// Time of arrival.
     pub time: Timestamp,
     /// User and target of the request.
     pub info: RequestInfo,
-    /// Body of the request; empty unless it is a write or a dry run.
+    /// Body of the request. Empty unless it is a write or a dry run.
     pub body: Bytes,
     /// Bytes of the request's body.
     pub request_size: usize,
@@ -29,7 +29,7 @@ pub struct Recorded {
     pub audit_id: String,
     /// Was it forwarded to the API server?
     pub forwarded: bool,
-    /// HTTP status of the answer, the API server's or an injected one; none if there was none
+    /// HTTP status of the answer, the API server's or an injected one. None if there was none
     /// (yet).
     pub code: Option<u16>,
     /// Was the answer handed on to the client?
@@ -94,7 +94,7 @@ struct Inner {
     /// Rules that were removed keep their count of hits.
     past_hits: BTreeMap<RuleId, usize>,
     hooks: Vec<PendingHook>,
-    /// By user: the last connection of a process that a hook has killed; none while the kill is
+    /// By user: the last connection of a process that a hook has killed. None while the kill is
     /// under way.
     killed: BTreeMap<String, Option<u64>>,
     connections: u64,
@@ -174,7 +174,7 @@ impl State {
     }
 
     /// Decides what becomes of a request, and counts it. Faults come first (unless one has already
-    /// delayed this request), the one set first before later ones; a hook counts only writes that
+    /// delayed this request), the one set first before later ones. A hook counts only writes that
     /// would be forwarded.
     pub(super) fn decide(&self, connection: u64, info: &RequestInfo, delayed: bool) -> Decision {
         self.change(|inner| {
@@ -306,7 +306,7 @@ impl State {
             .count()
     }
 
-    /// The fault for an event of a watch; `info` has the namespace and name of the event's object.
+    /// The fault for an event of a watch. `info` has the namespace and name of the event's object.
     pub(super) fn event_fault(
         &self,
         info: &RequestInfo,

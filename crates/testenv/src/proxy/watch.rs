@@ -91,7 +91,7 @@ pub(super) fn body(
 }
 
 impl Watch {
-    /// The next bytes for the client; none at the end, an error to cut the connection.
+    /// The next bytes for the client. None at the end, an error to cut the connection.
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
             if self.ended {

@@ -178,7 +178,7 @@ impl Keystone {
         }
     }
 
-    /// A request with a token; returns status and answer.
+    /// A request with a token. Returns status and answer.
     ///
     /// # Errors
     /// No answer, or one that is no JSON.

@@ -3,8 +3,8 @@
 //!
 //! They run in a [`Site`]: namespaces of their own with nothing but loopback, so each has the port
 //! that it has in a cluster, and names of Services lead there. A [`Container`] runs the program of
-//! a pod with the pod's mounts, environment and command, on the files that Weft wrote. Needs root;
-//! nothing of this machine is touched, no service of it is started, and all of it ends with its
+//! a pod with the pod's mounts, environment and command, on the files that Weft wrote. Needs root.
+//! Nothing of this machine is touched, no service of it is started, and all of it ends with its
 //! owner.
 //!
 //! ```no_run

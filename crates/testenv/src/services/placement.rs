@@ -100,7 +100,7 @@ impl Placement {
     /// Is it running?
     ///
     /// # Errors
-    /// It has ended; the error shows the end of its log.
+    /// It has ended. The error shows the end of its log.
     pub fn check_running(&mut self) -> Result<()> {
         self.server.check_running()
     }

@@ -120,7 +120,7 @@ impl Site {
         })))
     }
 
-    /// The folder with data and logs; removed with the site, but after a panic.
+    /// The folder with data and logs. Removed with the site, but after a panic.
     pub fn dir(&self) -> &Path {
         self.0.dir.path()
     }
@@ -235,7 +235,7 @@ impl Site {
         network::of(self.0.init.pid())
     }
 
-    /// Starts a program in a container of its own; its output goes to `<name>.log` in the site's
+    /// Starts a program in a container of its own. Its output goes to `<name>.log` in the site's
     /// folder.
     pub(super) fn spawn(
         &self,

@@ -19,7 +19,7 @@ async fn watch(maps: &Api<ConfigMap>) -> Watch {
     )
 }
 
-/// The next event as text; `end` if the stream ends.
+/// The next event as text. `end` if the stream ends.
 async fn next(watch: &mut Watch) -> String {
     let event = tokio::time::timeout(PATIENCE, watch.try_next())
         .await
@@ -69,7 +69,7 @@ async fn watches_go_wrong_as_told() {
         .unwrap();
     hold.wait_hits(1, PATIENCE).await.unwrap();
     create(&direct, "d").await.unwrap();
-    // Another watch shows that the API server has sent it; the held one stands still.
+    // Another watch shows that the API server has sent it. The held one stands still.
     let mut control = watch(&direct).await;
     create(&direct, "e").await.unwrap();
     assert_eq!(next(&mut control).await, "added e");

@@ -1,5 +1,5 @@
 //! OpenStack Placement, Keystone, MariaDB and Apache, as the other tests use them:
-//! `make test-placement`; the module `long` is left out of `make test`.
+//! `make test-placement`. The module `long` is left out of `make test`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -202,7 +202,7 @@ impl Pass<'_> {
         failure: &Failure,
     ) -> bool {
         tracing::warn!(%failure, ?blamed, "the change failed and was rolled back");
-        // Only those who take part can fail; with nobody to blame it is all who changed something.
+        // Only those who take part can fail. With nobody to blame it is all who changed something.
         blamed.retain(|owner| {
             open.contains(owner)
                 || *owner == Owner::Node && self.own.is_some()

@@ -15,7 +15,7 @@ use super::DNS_HOST;
 
 /// How long a server may take to answer a question, before it is asked again: datagrams get lost.
 const ANSWER: Duration = Duration::from_millis(1500);
-/// How often a server is asked; together less than a probe may take.
+/// How often a server is asked. Together less than a probe may take.
 const TRIES: usize = 2;
 
 /// A name server.

@@ -9,7 +9,7 @@ use std::{fmt, net::IpAddr, time::Duration};
 use nmstate::NetworkState;
 use weft_api::node_network::Probe;
 
-/// How long one try may take; a lost packet must not cost the whole window.
+/// How long one try may take. A lost packet must not cost the whole window.
 pub(crate) const TRY: Duration = Duration::from_secs(4);
 /// The name that is looked up to see whether name servers answer, unless set otherwise: as in
 /// kubernetes-nmstate.
@@ -46,7 +46,7 @@ pub enum Peer {
     Dns {
         /// The name.
         name: String,
-        /// The name server that is asked; else those of the node.
+        /// The name server that is asked. Else those of the node.
         server: Option<IpAddr>,
     },
 }

@@ -134,7 +134,7 @@ mod tests {
         tcp("127.0.0.1", listener.local_addr().unwrap().port())
             .await
             .unwrap();
-        // Held, so that nobody else gets it; without `listen` nothing is open.
+        // Held, so that nobody else gets it. Without `listen` nothing is open.
         let held = TcpSocket::new_v4().unwrap();
         held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let port = held.local_addr().unwrap().port();

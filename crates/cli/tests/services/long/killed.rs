@@ -26,7 +26,7 @@ enum Step {
 }
 
 const STEPS: [Step; 3] = [Step::Register, Step::Change, Step::Remove];
-/// Project, user, two roles, service, two endpoints; password and endpoint; two endpoints, user and
+/// Project, user, two roles, service, two endpoints. Password and endpoint. Two endpoints, user and
 /// service.
 const WRITES: [usize; 3] = [7, 2, 4];
 
@@ -106,7 +106,7 @@ impl Step {
     }
 }
 
-/// Takes a step while the operator is killed at its `n`-th write; returns the operator that
+/// Takes a step while the operator is killed at its `n`-th write. Returns the operator that
 /// finished it.
 async fn killed(
     cluster: &Cluster,
@@ -145,7 +145,7 @@ async fn outcome(keystone: &Keystone, step: Step) -> (Vec<String>, bool) {
         lets_in(keystone, step.password()).await,
     );
     if matches!(step, Step::Remove) {
-        // It stays there for others; the next registration finds nothing again.
+        // It stays there for others. The next registration finds nothing again.
         delete_project(keystone).await;
     }
     outcome

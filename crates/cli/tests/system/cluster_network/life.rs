@@ -185,8 +185,8 @@ async fn wait_refused(cluster: &Cluster, port: u16) -> Value {
     .await
 }
 
-/// An unsafe change changes nothing but status, and what is in force is still kept in order;
-/// undone, all is as it was.
+/// An unsafe change changes nothing but status, and what is in force is still kept in order.
+/// Undone, all is as it was.
 async fn refused_and_undone(cluster: &Cluster, installed: &Snapshot) {
     let file = minimal().replace(
         "type: OpenShiftSDN",
@@ -415,7 +415,7 @@ async fn deleted_and_made_again(cluster: &Cluster) {
     assert_eq!(uid().await, before.0, "the same network");
 }
 
-/// With an annotation that names the network, the network goes, too; definitions and namespaces
+/// With an annotation that names the network, the network goes, too. Definitions and namespaces
 /// stay.
 async fn removed(cluster: &Cluster) {
     cluster

@@ -55,7 +55,7 @@ pub fn config(spec: &Value) -> String {
     .to_string()
 }
 
-/// The record's configuration; null if there is no record.
+/// The record's configuration. Null if there is no record.
 pub async fn record(cluster: &Cluster) -> Value {
     let map = cluster.get(kinds::CONFIG_MAP, NAMESPACE, RECORD).await;
     map.map(|map| serde_json::from_str(map["data"]["applied"].as_str().unwrap()).unwrap())

@@ -26,7 +26,7 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_mad
     .await;
     let operator = Operator::start_default(&cluster).await;
 
-    // In its later form, a Deployment of another name in another namespace; its image need not
+    // In its later form, a Deployment of another name in another namespace. Its image need not
     // tell.
     let status = cluster
         .wait_condition("Blocked", "True", "OtherOperatorRunning", "")
@@ -325,7 +325,7 @@ fn version() -> Value {
 }
 
 /// A part of its objects, each owned by the resource as it does it, also namespaces and
-/// definitions; its record; and itself.
+/// definitions. Its record, and itself.
 async fn left_by_the_original(cluster: &Cluster, uid: &Value) {
     let owners = json!([
         {

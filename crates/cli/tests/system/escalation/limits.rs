@@ -1,4 +1,4 @@
-//! What the admission policies let through: what the real programs write; and how little beside
+//! What the admission policies let through: what the real programs write, and how little beside
 //! that.
 
 use serde_json::{Value, json};

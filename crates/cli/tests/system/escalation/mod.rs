@@ -167,7 +167,7 @@ async fn client(cluster: &ControlPlane, account: &Account) -> kube::Client {
 }
 
 /// Tries all ways as this account. Each is refused but those that it has by its task, which are
-/// named in `has`; and it does have these.
+/// named in `has`, and it does have these.
 async fn assert_refused(cluster: &ControlPlane, account: &Account, ways: &[Way], has: &[&str]) {
     let client = client(cluster, account).await;
     for known in has {

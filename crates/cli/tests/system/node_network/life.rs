@@ -206,7 +206,7 @@ async fn the_agent_comes_to_all_nodes_follows_its_configuration_and_leaves_nothi
             .await,
         None
     );
-    // After an interruption only these may be left; and with the definitions all goes.
+    // After an interruption only these may be left, and with the definitions all goes.
     cluster
         .apply("{apiVersion: nmstate.io/v1, kind: NodeNetworkState, metadata: {name: node-1}}")
         .await;

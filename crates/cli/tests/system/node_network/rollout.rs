@@ -32,7 +32,7 @@ async fn with_agents() -> (Cluster, Agents, Proxy, Operator) {
     (cluster, agents, proxy, operator)
 }
 
-/// The agents act until a policy has come to this; never are more of its nodes changed at once than
+/// The agents act until a policy has come to this. Never are more of its nodes changed at once than
 /// these.
 pub async fn act_until(
     cluster: &Cluster,

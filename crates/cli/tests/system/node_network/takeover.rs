@@ -45,7 +45,7 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
     let planned = Planned::of(&cluster, &nmstate("nmstate", &json!({})), &[], objects).await;
     let _operator = Operator::start_default(&cluster).await;
 
-    // Of several that are in the way the operator is named first; the watches of them fill one
+    // Of several that are in the way the operator is named first. The watches of them fill one
     // after the other.
     cluster
         .wait_condition(
@@ -322,7 +322,7 @@ async fn blocked_message(cluster: &Cluster) -> Value {
     condition(&cluster.status().await, "Blocked")["message"].clone()
 }
 
-/// A part of its objects, each owned by the resource as it does it; and itself, in OpenShift's
+/// A part of its objects, each owned by the resource as it does it, and itself, in OpenShift's
 /// namespace.
 async fn left_by_the_original(cluster: &Cluster, uid: &Value) {
     let owners = json!([

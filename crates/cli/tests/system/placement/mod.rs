@@ -1,5 +1,5 @@
 //! Placement on the real control plane. Its pods are kwok's: what they would read is looked at, not
-//! run; the real service runs in the tests of `weft-placement`.
+//! run. The real service runs in the tests of `weft-placement`.
 
 mod behaviours;
 mod metrics;

@@ -1,4 +1,4 @@
-//! The operators of MariaDB, Keystone and Topology, which may come later; with the rights that Weft
+//! The operators of MariaDB, Keystone and Topology, which may come later. With the rights that Weft
 //! is shipped with for one namespace.
 
 use serde_json::json;

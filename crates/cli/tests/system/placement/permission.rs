@@ -209,7 +209,7 @@ async fn a_secret_goes_to_a_keystone_only_once_it_permits_that() {
     .await;
     assert_eq!(server.heard(), Vec::<String>::new());
 
-    // Permitted, it is sent; status has no word of the server's, and the log has all of them.
+    // Permitted, it is sent. Status has no word of the server's, and the log has all of them.
     annotate(&cluster, NAMESPACE, "osp", &url).await;
     let live = wait_condition(
         &cluster,

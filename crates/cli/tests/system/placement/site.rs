@@ -315,7 +315,7 @@ impl<'a> Site<'a> {
         self.wait_there(kinds::DEPLOYMENT, NAME).await
     }
 
-    /// Waits until the Deployment's pod template is like this; returns its specification.
+    /// Waits until the Deployment's pod template is like this. Returns its specification.
     pub async fn wait_pod(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let live = self
             .wait(kinds::DEPLOYMENT, NAME, what, |live| {

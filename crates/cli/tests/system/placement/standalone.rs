@@ -108,7 +108,7 @@ async fn it_waits_for_its_secret_becomes_ready_follows_its_password_and_leaves_n
     install::becomes_idle(&cluster, &proxy).await;
     install::a_pass_writes_nothing(&cluster, &proxy, &operator).await;
 
-    // Another password rolls the pods; the database is prepared already.
+    // Another password rolls the pods. The database is prepared already.
     let (before, jobs) = (
         config_hash(&cluster, "placement").await,
         cluster

@@ -251,7 +251,7 @@ async fn while_another_operator_runs_condition_and_event_say_so() {
     wait_ready(&cluster, "placement").await;
 }
 
-/// It sees them wherever they are, not only where Weft itself is usually installed; and what they
+/// It sees them wherever they are, not only where Weft itself is usually installed, and what they
 /// have left.
 #[tokio::test]
 async fn a_single_operator_sees_another_one_and_its_webhooks_too() {
@@ -270,7 +270,7 @@ async fn a_single_operator_sees_another_one_and_its_webhooks_too() {
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "placement-operator-controller-manager", "namespace": "elsewhere"},
         "spec": {"selector": {"matchLabels": labels}, "template": pod}});
-    // Where nobody answers any more; that it is ignored leaves the test its say.
+    // Where nobody answers any more. That it is ignored leaves the test its say.
     let name = "placement-operator-validating-webhook-configuration";
     let webhooks = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": name},
         "webhooks": [{"name": "vplacementapi.kb.io", "clientConfig": {"url": "https://127.0.0.1:1/"}, "failurePolicy": "Ignore", "sideEffects": "None",

@@ -46,7 +46,7 @@ pub(super) enum Scope<'a> {
 }
 
 impl Keystone {
-    /// Prepares requests; none is sent yet.
+    /// Prepares requests. None is sent yet.
     ///
     /// # Errors
     /// The bundle has no certificates, or none is given and the system has none either.

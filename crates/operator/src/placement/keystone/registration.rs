@@ -1,5 +1,5 @@
 //! The steps in Keystone: look, and change what is not as it is wanted. Each may be repeated at any
-//! time; where nothing differs, nothing is written.
+//! time, where nothing differs, nothing is written.
 
 use futures::future::try_join_all;
 use http::StatusCode;
@@ -48,7 +48,7 @@ pub async fn account(keystone: &Keystone, wanted: &Wanted) -> Result<Vec<Change>
 /// answer.
 ///
 /// # Errors
-/// Keystone cannot be asked or refuses; or there is more than one where one is meant.
+/// Keystone cannot be asked or refuses, or there is more than one where one is meant.
 pub async fn catalogue(keystone: &Keystone, wanted: &Wanted) -> Result<Vec<Change>, KeystoneError> {
     let mut found = Found {
         domain: keystone.domain().await?,

@@ -31,7 +31,7 @@ async fn what_is_registered_is_kept_in_order_and_removed_without_a_trace() {
     let (keystone, wanted) = (cloud.client(), wanted());
 
     let changes = account(&keystone, &wanted).await.unwrap();
-    // The roles are there in every Keystone that was bootstrapped; the project is not.
+    // The roles are there in every Keystone that was bootstrapped. The project is not.
     assert_eq!(
         told(&changes),
         [

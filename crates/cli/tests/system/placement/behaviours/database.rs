@@ -109,7 +109,7 @@ pub async fn should_set_region_name_in_keystone_authtoken_section(site: &Site<'_
 }
 
 /// Of the original's two rules that for pods is never used, and that for security context
-/// constraints only where there are such; see `becomes_openshift`.
+/// constraints only where there are such. See `becomes_openshift`.
 pub async fn creates_service_account_and_on_openshift_role_and_rolebinding(site: &Site<'_>) {
     site.placement(json!({})).await;
     site.wait_says(

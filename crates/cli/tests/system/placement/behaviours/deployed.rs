@@ -5,7 +5,7 @@ use weft_plan::kinds;
 
 use crate::placement::site::*;
 
-/// The original's has one container that only synchronises; Weft's goes on where one was killed,
+/// The original's has one container that only synchronises. Weft's goes on where one was killed,
 /// checks and migrates as well. Both mount what they read.
 pub async fn runs_db_sync(site: &Site<'_>) {
     site.with_database(json!({})).await;

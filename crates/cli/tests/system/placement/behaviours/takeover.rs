@@ -48,7 +48,7 @@ async fn served_by_original(site: &Site<'_>) {
     site.says(kinds::PLACEMENT_API, NAME, status).await;
 }
 
-/// Everything that placement-operator and its peers have made, by what it is; its Job with these
+/// Everything that placement-operator and its peers have made, by what it is. Its Job with these
 /// fields.
 async fn made_by_original(site: &Site<'_>, job: Value) -> BTreeMap<ObjectKey, Value> {
     // Its pods are not restricted.
@@ -231,7 +231,7 @@ pub async fn takes_over_what_placement_operator_has_made(site: &Site<'_>) {
         );
     }
 
-    // What that operator would have left goes; what it has made and Weft does not is left to go
+    // What that operator would have left goes. What it has made and Weft does not is left to go
     // with the PlacementAPI.
     assert_eq!(
         now(kinds::SERVICE, "placement-internal")["spec"]["sessionAffinity"],
