@@ -11,7 +11,7 @@ pub fn of_operator(lab: &Lab, since: Timestamp) -> Result<Vec<AuditEvent>> {
     since_by(lab, since, &lab.setup.domain.user())
 }
 
-/// Our own.
+/// Requests of the benchmark itself.
 pub fn of_admin(lab: &Lab, since: Timestamp) -> Result<Vec<AuditEvent>> {
     since_by(lab, since, ADMIN)
 }

@@ -97,7 +97,7 @@ impl Setup {
 pub struct Lab<'a> {
     pub setup: &'a Setup,
     pub control_plane: ControlPlane,
-    /// As administrator.
+    /// Client with the administrator's rights.
     pub rest: Rest,
     args: Vec<String>,
     env: BTreeMap<String, String>,

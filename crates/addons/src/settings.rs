@@ -85,7 +85,7 @@ pub enum SettingsError {
     Namespace {
         /// the variable
         variable: &'static str,
-        /// what it holds
+        /// value of the variable
         value: String,
     },
     /// A variable that names an account holds something else.
@@ -95,7 +95,7 @@ pub enum SettingsError {
     ServiceAccount {
         /// the variable
         variable: &'static str,
-        /// what it holds
+        /// value of the variable
         value: String,
     },
     /// The addresses of runbooks cannot be made from it.
@@ -105,15 +105,15 @@ pub enum SettingsError {
     Runbook {
         /// the variable
         variable: &'static str,
-        /// what it holds
+        /// value of the variable
         value: String,
-        /// how often
+        /// number of occurrences
         count: usize,
     },
     /// The variable that names components holds something else.
     #[error("environment variable {COMPONENTS_VARIABLE}: {value:?} is no component: write names of {}, separated by commas, or unset it for all", COMPONENTS.join(", "))]
     Component {
-        /// what it holds
+        /// value of the variable
         value: String,
     },
     /// A variable that names an image holds something else.
@@ -137,7 +137,7 @@ macro_rules! images {
         }
 
         impl Image {
-            /// All of them.
+            /// All images.
             pub const ALL: &[Image] = &[$(Image::$name),*];
 
             /// Its field in `spec.images`.

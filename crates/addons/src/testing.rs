@@ -71,7 +71,7 @@ pub(crate) fn decide_knowing(facts: &Facts, resource: &Value) -> Decision {
         .unwrap()
 }
 
-/// As on OpenShift.
+/// The decision on OpenShift.
 pub(crate) fn decide_on_openshift(resource: &Value) -> Decision {
     decide_knowing(
         &Facts {

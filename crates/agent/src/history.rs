@@ -16,7 +16,7 @@ const FOLDER: &str = "history";
 /// `weft-agent rollback` reads them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// When.
+    /// Time of the change.
     pub at: Timestamp,
     /// The owner of the change.
     pub what: String,
@@ -53,7 +53,7 @@ impl Entry {
     }
 }
 
-/// All of them.
+/// All changes in the history.
 pub struct History {
     dir: StateDir,
 }

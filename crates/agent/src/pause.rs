@@ -33,7 +33,7 @@ impl Pause {
         step.mul_f64(rand::rng().random_range(0.5..=1.0))
     }
 
-    /// It works again.
+    /// Forgets all failures after a success.
     pub fn reset(&mut self) {
         self.failures = 0;
     }

@@ -22,7 +22,7 @@ pub(crate) struct Certificate {
     /// The last second at which it is valid.
     pub(crate) valid_until: Timestamp,
     public_key: Vec<u8>,
-    /// Sorted.
+    /// Sorted names.
     dns_names: Vec<String>,
     is_authority: bool,
 }

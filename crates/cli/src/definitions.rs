@@ -29,7 +29,7 @@ pub const NMSTATE: Definition = definition!("nmstates.nmstate.io");
 pub const PLACEMENT_API: Definition = definition!("placementapis.placement.openstack.org");
 
 impl Definition {
-    /// As a type.
+    /// The definition as a type.
     #[allow(clippy::expect_used)] // The text is this program's own, and a test reads each.
     pub fn read(self) -> CustomResourceDefinition {
         let value: Value = serde_json::from_str(self.0).expect("JSON");

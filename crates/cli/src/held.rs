@@ -9,7 +9,7 @@ use crate::online::{Online, Site};
 
 /// An object that is held.
 pub struct Held {
-    /// Which.
+    /// Identity of the held object.
     pub key: ObjectKey,
     object: Value,
     finalizer: &'static str,

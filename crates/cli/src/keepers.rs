@@ -48,7 +48,7 @@ pub enum Keeper {
     /// A Kustomization or HelmRelease of Flux (labels `kustomize.toolkit.fluxcd.io/name` and
     /// `helm.toolkit.fluxcd.io/name`).
     Flux {
-        /// Which of both.
+        /// Kind of the object.
         kind: &'static str,
         /// Its namespace.
         namespace: String,

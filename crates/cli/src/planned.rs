@@ -28,11 +28,11 @@ pub struct Planned {
 pub enum Effect {
     /// It stays as it is, or is not there to be deleted.
     None,
-    /// It is made.
+    /// The resource is created.
     Create,
-    /// It changes.
+    /// The resource changes in these fields.
     Change(Vec<Difference>),
-    /// It is deleted.
+    /// The resource is deleted.
     Delete,
 }
 

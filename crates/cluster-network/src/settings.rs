@@ -43,7 +43,7 @@ macro_rules! images {
         }
 
         impl Image {
-            /// All of them.
+            /// All images.
             pub const ALL: &[Image] = &[$(Image::$name),*];
 
             /// The environment variable that names it.

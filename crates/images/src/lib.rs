@@ -30,7 +30,7 @@ pub enum Error {
     /// A file cannot be read or written.
     #[error("{path}: {error}", path = .path.display())]
     File {
-        /// Which one.
+        /// Path of the file.
         path: PathBuf,
         /// The system's error.
         error: std::io::Error,
@@ -38,7 +38,7 @@ pub enum Error {
     /// The libraries of a program cannot be found out.
     #[error("{program}: {error}", program = .program.display())]
     Libraries {
-        /// Which one.
+        /// Path of the file.
         program: PathBuf,
         /// The error in its libraries.
         error: lddtree::Error,

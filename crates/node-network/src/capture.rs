@@ -32,7 +32,7 @@ pub enum CaptureError {
     /// A reference in the desired state.
     #[error("{path}: {error}")]
     Reference {
-        /// Where it stands.
+        /// Place of the reference.
         path: String,
         /// The mistake in it.
         error: ExpressionError,

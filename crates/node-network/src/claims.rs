@@ -45,7 +45,7 @@ pub enum Rank {
 pub struct Layer {
     /// The owner of these wishes.
     pub owner: Owner,
-    /// How strongly.
+    /// Rank of the claim.
     pub rank: Rank,
     /// A complete desired state, without captures and early spellings.
     pub state: Value,

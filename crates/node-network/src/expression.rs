@@ -59,7 +59,7 @@ pub enum Operand {
     Text(String),
     /// Any value.
     Reference(Reference),
-    /// Nothing.
+    /// The value `null`.
     Null,
 }
 

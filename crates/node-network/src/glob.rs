@@ -8,7 +8,7 @@ use regex::Regex;
 pub struct GlobError {
     /// The pattern.
     pub pattern: String,
-    /// Why.
+    /// Reason for the refusal.
     pub message: String,
 }
 

@@ -49,7 +49,7 @@ pub enum TranslateError {
         path: Path,
         /// The early spelling.
         early: String,
-        /// Today's.
+        /// Today's spelling.
         today: String,
     },
     /// A property of the early design that no version of nmstate has.

@@ -21,7 +21,7 @@ pub enum DurationError {
         "{0:?} is not a duration: write numbers with units, such as 168h0m0s, 24h or 1.5h (units: ns, us, ms, s, m, h)"
     )]
     Syntax(String),
-    /// Zero or less.
+    /// A duration of zero or less.
     #[error("{0:?} is not above zero: choose a longer duration, such as 24h")]
     NotPositive(String),
     /// More than Go's 63 bits of nanoseconds.

@@ -60,7 +60,7 @@ impl Problems {
         Some(text.to_owned())
     }
 
-    /// All of them.
+    /// Returns all problems.
     pub fn into_vec(self) -> Vec<Problem> {
         self.0
     }

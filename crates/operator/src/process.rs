@@ -87,7 +87,7 @@ impl HostMtu {
 /// Where metrics are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricsAddress {
-    /// Nowhere.
+    /// No metrics.
     Off,
     /// Beside the probes: plain, for anybody.
     Probes,

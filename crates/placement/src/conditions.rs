@@ -188,7 +188,7 @@ impl State {
         Self::new("False", Some("Info"), "Requested", message)
     }
 
-    /// Something is wrong.
+    /// A state with an error.
     pub fn error(message: impl Into<String>) -> Self {
         Self::new("False", Some("Warning"), "Error", message)
     }

@@ -27,7 +27,7 @@ pub enum IniError {
         character: char,
         /// the first is 1
         position: usize,
-        /// whether nothing follows
+        /// true if no line follows
         last: bool,
     },
 }

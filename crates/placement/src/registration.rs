@@ -122,7 +122,7 @@ pub struct Endpoint {
     pub interface: String,
     /// its region
     pub region: String,
-    /// where it leads
+    /// address of the endpoint
     pub url: String,
     /// whether clients see it
     pub enabled: bool,
@@ -136,11 +136,11 @@ pub enum FoundError {
         "Keystone has {count} {what} ({ids}), and one is meant: delete those that nobody uses, for example with openstack {command} delete"
     )]
     Several {
-        /// what
+        /// kind of the entries
         what: String,
-        /// how many
+        /// number of the entries
         count: usize,
-        /// which
+        /// ids of the entries
         ids: String,
         /// the command of the client that deletes one
         command: &'static str,

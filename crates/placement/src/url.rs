@@ -20,7 +20,7 @@ pub enum Database {
         port: Option<u16>,
         /// the database on it
         name: String,
-        /// who connects
+        /// user of the connection
         user: String,
         /// and by which password
         password: String,

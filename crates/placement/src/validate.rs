@@ -35,7 +35,7 @@ pub enum Registration {
     Operator,
     /// This operator does.
     Direct,
-    /// Nobody does.
+    /// No registration.
     None,
 }
 

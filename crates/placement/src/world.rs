@@ -24,7 +24,7 @@ pub enum Seen<T> {
     NotServed,
     /// The API server does not let us look, in these words.
     Refused(String),
-    /// This.
+    /// The known answer.
     Told(T),
 }
 

@@ -66,7 +66,7 @@ pub enum LifetimesError {
     TooShort {
         /// authority or serving certificate
         of: &'static str,
-        /// as given
+        /// duration in the configuration
         overlap: SignedDuration,
         /// [`Lifetimes::LEAST_OVERLAP`]
         least: SignedDuration,
@@ -78,9 +78,9 @@ pub enum LifetimesError {
     Order {
         /// authority or serving certificate
         of: &'static str,
-        /// as given
+        /// duration in the configuration
         overlap: SignedDuration,
-        /// as given
+        /// duration in the configuration
         validity: SignedDuration,
     },
     /// An authority near its end would sign certificates that have to be renewed at once.
@@ -88,9 +88,9 @@ pub enum LifetimesError {
         "the overlap of the serving certificate, {serving:#}, must not be longer than that of the authority, {authority:#}"
     )]
     Overlaps {
-        /// as given
+        /// duration in the configuration
         serving: SignedDuration,
-        /// as given
+        /// duration in the configuration
         authority: SignedDuration,
     },
 }

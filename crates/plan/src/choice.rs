@@ -47,7 +47,7 @@ macro_rules! choice {
         }
 
         impl $name {
-            /// All of them.
+            /// All values.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
             /// Their names, in the same order.
             pub const NAMES: &[&'static str] = &[$(stringify!($variant)),+];

@@ -34,7 +34,7 @@ const HIDDEN: &str = "***";
 pub struct Difference {
     /// Where, for example `spec.template.spec.containers[name=multus].image`.
     pub path: String,
-    /// In which way.
+    /// Kind of the difference.
     pub what: What,
 }
 
@@ -48,21 +48,21 @@ pub enum What {
     },
     /// It has another value.
     Changed {
-        /// what it is
+        /// the live value
         live: Value,
         /// what it should be
         desired: Value,
     },
     /// Somebody else added it where Weft answers for everything.
     Added {
-        /// what it is
+        /// the live value
         live: Value,
         /// the field manager that owns it
         by: String,
     },
     /// Weft applied it once and wants it no longer.
     Dropped {
-        /// what it is
+        /// the live value
         live: Value,
     },
     /// It has the right value, but Weft does not own it: it would stay when Weft wants it no

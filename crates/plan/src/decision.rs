@@ -80,7 +80,7 @@ crate::choice! {
 crate::choice! {
     /// From which level on the operator logs.
     pub enum LogLevel("a log level") {
-        /// Everything.
+        /// All messages.
         Debug,
         /// Actions of the operator.
         Info,

@@ -33,7 +33,7 @@ pub fn pause(resource: &Value) -> Option<&str> {
 /// Which steps are not carried out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Hold {
-    /// None: all are.
+    /// No object is held.
     #[default]
     Nothing,
     /// Those that would put drift right. Here are the objects that are wanted just as they were
@@ -121,7 +121,7 @@ impl Hold {
 pub struct Drift {
     /// The unit that it belongs to. Empty if it belongs to none any more.
     pub unit: String,
-    /// Which object.
+    /// The object that drifted.
     pub object: ObjectKey,
     /// How it deviates from what is wanted.
     pub deviation: Deviation,

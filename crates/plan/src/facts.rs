@@ -144,7 +144,7 @@ pub struct Selection {
 }
 
 impl Fact {
-    /// All of them.
+    /// All facts.
     pub const ALL: [Fact; 7] = [
         Fact::Definitions,
         Fact::ApiServer,

@@ -37,7 +37,7 @@ pub enum InventoryError {
     Unreadable {
         /// key of the ConfigMap
         key: &'static str,
-        /// what is wrong
+        /// the mistake
         why: String,
     },
     /// Names an object of a kind that this version does not know.

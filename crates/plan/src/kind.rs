@@ -77,7 +77,7 @@ pub mod kinds {
                 #[doc = concat!("`", $kind, "`")]
                 pub const $name: Kind = Kind { group: $group, version: $version, kind: $kind, plural: $plural, namespaced: $namespaced };
             )*
-            /// All of them.
+            /// All kinds.
             pub const ALL: &[Kind] = &[$($name),*];
         };
     }

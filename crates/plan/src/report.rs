@@ -72,7 +72,7 @@ pub struct UnitReport {
 /// An object that could not be applied or deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Which object.
+    /// Identity of the object.
     pub object: ObjectKey,
     /// Class of the failure.
     pub class: FailureClass,
@@ -112,14 +112,14 @@ pub enum FailureClass {
 pub struct WorkloadReport {
     /// The DaemonSet or Deployment.
     pub object: ObjectKey,
-    /// Where it stands.
+    /// State of the rollout.
     pub rollout: Rollout,
 }
 
 /// An object on its way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
-    /// Which object.
+    /// Identity of the object.
     pub object: ObjectKey,
     /// Why it is still there. `None` while there is nothing to complain of.
     pub blocker: Option<String>,

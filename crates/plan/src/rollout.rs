@@ -52,7 +52,7 @@ pub struct PodView {
     /// Since when it is not ready: when its condition `Ready` last changed, else
     /// `metadata.creationTimestamp`.
     pub since: Option<Timestamp>,
-    /// Being deleted.
+    /// True if the pod is being deleted.
     pub deleting: bool,
     /// The reported reason why the pod is not ready.
     pub trouble: Option<Trouble>,

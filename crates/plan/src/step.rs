@@ -34,7 +34,7 @@ pub enum Step {
     },
     /// It is somebody else's, and stays as it is without harm: an existing CRD.
     Leave {
-        /// Why.
+        /// Reason for the step.
         why: String,
     },
     /// Settings that this resource requests. Nothing is written.

@@ -20,7 +20,7 @@ use anyhow::{Context, Result, anyhow, bail};
 /// sixth less of the processor.
 pub(crate) const GO_RUNTIME: [(&str, &str); 2] = [("GOGC", "off"), ("GOMEMLIMIT", "700MiB")];
 
-/// A running program with a log file. Killed on drop.
+/// A running program with a log file. A process, which is killed on drop.
 #[derive(Debug)]
 pub(crate) struct Process {
     name: String,
@@ -45,7 +45,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Ends it.
+    /// Ends the process.
     pub(crate) fn stop(&mut self) {
         // Both fail only if the child was reaped already.
         let _ = self.child.kill();

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{oneshot, watch};
 
-/// Takes TCP connections and goes on to an address. Ended on drop.
+/// Takes TCP connections and goes on to an address. A relay, which ends on drop.
 #[derive(Debug)]
 pub(crate) struct Relay {
     address: SocketAddr,

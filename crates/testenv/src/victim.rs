@@ -24,7 +24,7 @@ use rustix::process::{Pid, Signal, kill_process};
 pub struct Victim(Arc<OnceLock<Pid>>);
 
 impl Victim {
-    /// Nobody yet.
+    /// A victim without a process.
     pub fn new() -> Self {
         Self::default()
     }

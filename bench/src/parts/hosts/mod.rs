@@ -72,7 +72,7 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// From now on.
+    /// Counts from now on.
     ///
     /// # Errors
     /// The API server refuses.

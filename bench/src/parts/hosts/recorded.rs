@@ -147,7 +147,7 @@ impl Host for Recorded {
         ready(Ok(())).boxed()
     }
 
-    /// Everything answers it.
+    /// Every peer answers a recorded host.
     fn reach<'a>(
         &'a self,
         _peer: &'a Peer,

@@ -108,7 +108,7 @@ impl Attempts {
         Some(tries.not_before.saturating_duration_since(now)).filter(|wait| !wait.is_zero())
     }
 
-    /// It was done.
+    /// Notes that the policy was applied.
     pub fn done(&mut self, policy: &str) {
         self.0.remove(policy);
     }

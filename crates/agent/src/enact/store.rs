@@ -29,7 +29,7 @@ pub(super) struct Applied {
     pub undo: Value,
 }
 
-/// By policy.
+/// Applied states by policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Store(BTreeMap<String, Applied>);
 

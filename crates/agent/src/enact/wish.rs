@@ -20,7 +20,7 @@ use crate::enact::phase;
 pub(super) enum Standing {
     /// Something is to be done.
     Open,
-    /// It was done.
+    /// The policy was applied.
     Done,
     /// It failed for good, until somebody changes something.
     Failed,

@@ -178,7 +178,7 @@ pub enum HostError {
     /// nmstate's answer.
     #[error("{kind}: {message}")]
     Nmstate {
-        /// Of which sort.
+        /// nmstate's kind of the error.
         kind: ErrorKind,
         /// Its words.
         message: String,

@@ -69,7 +69,7 @@ impl Target {
     }
 }
 
-/// Asks.
+/// Sends probes to peers.
 #[derive(Clone)]
 pub struct Prober {
     /// The cluster that the node belongs to, if it does.

@@ -21,7 +21,7 @@ use crate::{
 /// The result of the desired state in the node's own NodeNetworkState.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Own {
-    /// It has none.
+    /// The node has no desired state of its own.
     #[default]
     None,
     /// The node is so.
@@ -46,7 +46,7 @@ pub struct Facts<'a> {
     pub own: &'a Own,
     /// Where the host has values that are not to be shown.
     pub secrets: &'a BTreeSet<Place>,
-    /// Now.
+    /// Current time.
     pub now: Timestamp,
 }
 

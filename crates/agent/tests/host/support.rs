@@ -205,7 +205,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// From now on.
+    /// Holds the agent at this phase from now on.
     pub fn at(host: &Host, phase: &'static str) -> Self {
         let folder = host.file("/var/lib/weft-agent");
         std::fs::create_dir_all(&folder).unwrap();

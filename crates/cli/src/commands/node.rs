@@ -36,7 +36,7 @@ enum Command {
     Mtu(Mtu),
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Command::CniConfig(args) => args.run(),

@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(value_name = "DOMAIN", value_parser = PossibleValuesParser::new(domains::ALL.iter().map(|entry| entry.name)))]
     domain: String,
 
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(short, long)]
     yes: bool,
 
@@ -68,7 +68,7 @@ pub struct Args {
     cluster: ClusterArgs,
 }
 
-/// Gives it back.
+/// Gives the domain back.
 pub fn run(args: &Args) -> Result<ExitCode> {
     block_on(async {
         let online = args.cluster.connect().await?;

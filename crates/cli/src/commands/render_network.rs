@@ -67,7 +67,7 @@ const INVALID: u8 = 1;
 const IMPOSSIBLE: u8 = 2;
 const UNSAFE: u8 = 3;
 
-/// Renders.
+/// Renders the objects.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let Some(entry) = domains::ALL
         .iter()

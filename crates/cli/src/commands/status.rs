@@ -70,7 +70,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is not a time: write it like 90s, 10m or 1h30m"))
 }
 
-/// Shows it.
+/// Shows the status.
 pub fn run(args: &Args) -> Result<ExitCode> {
     block_on(async {
         let online = args.cluster.connect().await?;

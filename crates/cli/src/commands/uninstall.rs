@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long)]
     crds: bool,
 
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(short, long)]
     yes: bool,
 
@@ -54,7 +54,7 @@ pub struct Args {
     cluster: ClusterArgs,
 }
 
-/// Removes it.
+/// Removes the installation.
 pub fn run(args: &Args) -> Result<ExitCode> {
     block_on(async {
         let online = args.cluster.connect().await?;

@@ -10,7 +10,7 @@ use crate::{domains, output};
 #[derive(clap::Args)]
 pub struct Args {}
 
-/// Prints them.
+/// Prints the versions.
 pub fn run(_: &Args) -> Result<ExitCode> {
     let mut text = format!("weft {}\n", env!("CARGO_PKG_VERSION"));
     for (_, definition) in domains::ALL.iter().flat_map(domains::Entry::definitions) {

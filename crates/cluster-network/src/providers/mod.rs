@@ -7,5 +7,5 @@ mod openshift_sdn;
 
 use crate::provider::Provider;
 
-/// All of them.
+/// All providers.
 pub const ALL: &[&dyn Provider] = &[&openshift_sdn::OpenShiftSdn, &flannel::Flannel, &none::None];

@@ -11,7 +11,7 @@ use super::{Action, Decision, testing::Cluster};
 const NODES: usize = 5;
 const POLICIES: usize = 3;
 
-/// Something that happens.
+/// An event in the simulation.
 #[derive(Clone, Debug)]
 enum Happening {
     /// The operator looks, and is killed after so many of its writes. They are sent at once, so any

@@ -257,9 +257,9 @@ weft_plan::choice! {
         Progressing,
         /// It has failed, and is not tried again.
         Failing,
-        /// It is done.
+        /// The agent has applied the policy.
         Available,
-        /// It waits.
+        /// The enactment waits for its turn.
         Pending,
         /// It is not tried.
         Aborted,

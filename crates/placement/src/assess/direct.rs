@@ -87,7 +87,7 @@ enum Unsent {
     /// The address is none. Only that of a KeystoneAPI is not checked before.
     #[error("the address of Keystone {0}")]
     Address(#[from] AddressError),
-    /// Nobody permits it.
+    /// Nobody permits the request.
     #[error(transparent)]
     Permission(#[from] NotPermitted),
 }
@@ -239,7 +239,7 @@ impl Walk<'_> {
 /// The remaining work at Keystone before a PlacementAPI may go.
 #[derive(Debug)]
 pub enum Removal {
-    /// Nothing.
+    /// No work is left.
     Done,
     /// It is being done, or tried: as these conditions say. Nothing else may happen until the time,
     /// if there is one.

@@ -18,7 +18,7 @@ use crate::{
 pub enum Whose {
     /// Weft: it is made for this PlacementAPI, or by placement-operator, or not there yet.
     Ours(Option<Arc<Value>>),
-    /// Somebody else.
+    /// Another owner.
     Theirs(Arc<Value>),
 }
 

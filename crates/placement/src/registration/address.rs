@@ -21,7 +21,7 @@ pub enum AddressError {
     /// It has more than a path.
     #[error("{0:?} must have no query and no fragment: remove the ? or # and everything after it")]
     Query(String),
-    /// It is none.
+    /// The text is not an address.
     #[error(
         "{0:?} must be a web address, for example https://keystone.example:5000, with a port from 1 to 65535 and a path of plain segments: letters, digits, '-', '.', '_' and '~' between single slashes, and no segment . or .."
     )]

@@ -52,7 +52,7 @@ pub enum Change {
         interface: &'static str,
         /// its region
         region: String,
-        /// where it leads
+        /// address after the change
         url: String,
     },
     /// Where an endpoint leads.
@@ -61,9 +61,9 @@ pub enum Change {
         id: String,
         /// `internal` or `public`
         interface: &'static str,
-        /// where it led
+        /// address before the change
         from: String,
-        /// where it leads
+        /// address after the change
         to: String,
     },
     /// An endpoint goes.
@@ -72,7 +72,7 @@ pub enum Change {
         id: String,
         /// `internal` or `public`
         interface: String,
-        /// where it led
+        /// address before the change
         url: String,
     },
     /// The user goes.

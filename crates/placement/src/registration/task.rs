@@ -8,7 +8,7 @@ use super::{Permitted, Wanted};
 /// How Keystone is reached, and as whom.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Access {
-    /// Which one. The permission for the following values.
+    /// The permitted address of Keystone. The permission for the following values.
     pub keystone: Permitted,
     /// The certificates, in PEM form, that it is verified by. Nothing: those of the system.
     pub bundle: Option<Vec<u8>>,
@@ -35,7 +35,7 @@ pub enum Part {
 /// Something to be done at Keystone. It may be repeated at any time.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Task {
-    /// which part
+    /// part of the registration
     pub part: Part,
     /// where, and as whom
     pub access: Access,
@@ -50,7 +50,7 @@ pub enum Progress {
     UnderWay,
     /// It failed, in these words, and is tried again.
     Failed(String),
-    /// It is done.
+    /// The task is done.
     Done,
 }
 

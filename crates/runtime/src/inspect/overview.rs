@@ -57,7 +57,7 @@ pub struct Workload {
     pub ready: i64,
     /// The number of pods that the workload asks for.
     pub desired: i64,
-    /// Where it stands. `None` if it does not exist, or is not Weft's.
+    /// State of the rollout. `None` if it does not exist, or is not Weft's.
     pub rollout: Option<Rollout>,
     /// True if a workload of this name exists that is not Weft's.
     pub is_foreign: bool,

@@ -15,7 +15,7 @@ use crate::{
 
 use super::addresses;
 
-/// Ended on drop.
+/// A gateway, which ends on drop.
 #[derive(Debug)]
 pub(crate) struct Gateway {
     // Before the namespace that it runs in.

@@ -77,7 +77,7 @@ impl Host {
         &self.name
     }
 
-    /// From 1.
+    /// Index of the host, from 1.
     pub fn index(&self) -> u8 {
         self.index
     }

@@ -342,7 +342,7 @@ impl Installation {
     }
 }
 
-/// Killed on drop.
+/// An operator's process, which is killed on drop.
 struct Operator {
     child: Child,
     log: PathBuf,

@@ -99,7 +99,7 @@ impl HostLab {
         &self.hosts
     }
 
-    /// One of them.
+    /// Returns the host of this name.
     ///
     /// # Errors
     /// There is none of this name.

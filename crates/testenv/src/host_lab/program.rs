@@ -13,7 +13,7 @@ use crate::{
     process::{Process, end_of},
 };
 
-/// Killed on drop.
+/// A program, which is killed on drop.
 #[derive(Debug)]
 pub struct Program {
     /// `nsenter`, which waits for the program, and ends as it does.

@@ -119,7 +119,7 @@ impl Lab {
         &self.nodes
     }
 
-    /// One of them.
+    /// Returns the node of this name.
     ///
     /// # Errors
     /// There is none of this name.

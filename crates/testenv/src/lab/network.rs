@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::{bound_command, spawn_bound};
 
-/// An own network namespace, with nothing but `lo` at first. Ended on drop.
+/// An own network namespace, with nothing but `lo` at first. A network, which ends on drop.
 #[derive(Debug)]
 pub(crate) struct Network {
     holder: Child,

@@ -20,7 +20,7 @@ pub struct Match {
     writes: Option<Writes>,
     /// The first of the matching requests that counts, from 1.
     first: usize,
-    /// How many count.
+    /// Number of requests that the fault affects.
     limit: Option<usize>,
 }
 

@@ -14,7 +14,7 @@ const SERVER: &str = include_str!("keystone.py");
 const PASSWORD: &str = "admin-of-tests";
 
 /// A server with an account `admin`, region `RegionOne` and fernet tokens, its data in a database
-/// `keystone`. Killed on drop.
+/// `keystone`. Keystone, which is killed on drop.
 #[derive(Debug)]
 pub struct Keystone {
     site: Site,

@@ -13,7 +13,7 @@ use super::site::Running;
 pub const PORT: u16 = 3306;
 
 /// A server with data of its own on port 3306 of its [`Site`]. Its root comes by the socket,
-/// everybody else with a password. Killed on drop.
+/// everybody else with a password. MariaDB, which is killed on drop.
 #[derive(Debug)]
 pub struct MariaDb {
     site: Site,

@@ -12,7 +12,7 @@ use super::{Container, Site};
 /// Of the API, in the site as in a cluster.
 pub const PORT: u16 = 8778;
 
-/// A server that answers. Killed on drop.
+/// A server that answers. Placement, which is killed on drop.
 #[derive(Debug)]
 pub struct Placement {
     site: Site,

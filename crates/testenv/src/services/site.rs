@@ -52,7 +52,7 @@ pub struct Output {
     pub stderr: String,
 }
 
-/// A program in a site. Killed on drop.
+/// A program in a site. A running program, which is killed on drop.
 #[derive(Debug)]
 pub(super) struct Running {
     process: Process,

@@ -116,7 +116,7 @@ pub async fn enactments(cluster: &Cluster) -> Vec<Value> {
         .collect()
 }
 
-/// One of them.
+/// Returns an enactment of this policy.
 pub async fn enactment(cluster: &Cluster, node: &str, policy: &str) -> Option<Value> {
     cluster
         .get(

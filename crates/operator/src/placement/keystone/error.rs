@@ -16,7 +16,7 @@ pub enum KeystoneError {
     Access {
         /// the address of the API
         root: String,
-        /// what is wrong
+        /// the mistake
         why: String,
     },
     /// No answer.
@@ -26,7 +26,7 @@ pub enum KeystoneError {
         call: String,
         /// the address of the API
         root: String,
-        /// what happened
+        /// the failure
         web: WebError,
     },
     /// A user is not let in.
@@ -38,7 +38,7 @@ pub enum KeystoneError {
         root: String,
         /// how it is called
         called: String,
-        /// for what
+        /// scope of the token
         scope: &'static str,
         /// the status of the answer
         status: StatusCode,
@@ -57,7 +57,7 @@ pub enum KeystoneError {
         /// Keystone's words
         message: String,
     },
-    /// Something else answers.
+    /// Another service answers.
     #[error(
         "{root} is not the address of a Keystone: {call} is answered by {status}, and not as Keystone does: correct keystone.external.authURL"
     )]
@@ -83,9 +83,7 @@ pub enum KeystoneError {
 }
 
 impl KeystoneError {
-    /// The same for status, where it may be read by somebody who has chosen the address without
-    /// being allowed to ask it: nothing that would tell one host, port or server from another, and
-    /// no word of theirs.
+    /// Skip the confirmation
     pub fn without_details(&self) -> String {
         match self {
             Self::Login {

@@ -1,4 +1,4 @@
-//! What runs.
+//! Tests of the running workloads.
 
 use serde_json::{Value, json};
 use weft_plan::kinds;

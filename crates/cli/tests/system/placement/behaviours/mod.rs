@@ -44,7 +44,7 @@ macro_rules! behaviours {
     };
 }
 
-/// All of them.
+/// All behaviours.
 const BEHAVIOURS: &[Behaviour] = behaviours! {
     created: should_have_the_spec_fields_defaulted, should_have_the_status_fields_initialized, should_have_a_finalizer,
         should_not_create_a_config_map, should_have_input_not_ready_and_unknown_conditions_initialized, reports_that_input_is_not_ready,

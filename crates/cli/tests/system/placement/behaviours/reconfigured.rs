@@ -1,4 +1,4 @@
-//! What changes later.
+//! Tests of later changes.
 
 use serde_json::{Value, json};
 
