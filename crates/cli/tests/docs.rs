@@ -32,7 +32,7 @@ fn documents() -> Vec<Document> {
         files.sort();
         files
     };
-    let folders = [".", "docs", "docs/api", "docs/design"];
+    let folders = [".", "docs", "docs/api", "docs/compatibility", "docs/design"];
     let files = folders.into_iter().flat_map(in_folder);
     files
         .map(|file| Document {

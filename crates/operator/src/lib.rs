@@ -6,6 +6,7 @@
 
 mod connection;
 mod node_network;
+mod parts;
 mod placement;
 mod process;
 mod registry;

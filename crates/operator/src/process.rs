@@ -22,7 +22,8 @@ use weft_runtime::{
 
 use crate::{
     connection::{self, Source},
-    registry::{self, Parts},
+    parts::Parts,
+    registry,
 };
 
 /// How the operator runs.

@@ -2,22 +2,19 @@
 
 use std::sync::Arc;
 
-use tokio::{sync::watch, task::JoinSet};
-use tokio_util::sync::CancellationToken;
+use tokio::task::JoinSet;
 use weft_addons::{Addons, Settings};
 use weft_cluster_network::ClusterNetwork;
 use weft_node_network::deployment;
 use weft_placement::Placement;
 use weft_plan::{Domain, ObjectSet};
-use weft_runtime::{
-    api_server::cluster::Cluster,
-    metrics::Metrics,
-    process::Wishes,
-    reconcile::controller::{self, Controller},
-    store::watch::Shared,
-};
+use weft_runtime::reconcile::controller::{self, Controller};
 
-use crate::{node_network, placement};
+use crate::{
+    node_network,
+    parts::{Controlling, Parts},
+    placement,
+};
 
 /// Environment variables by name.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -126,24 +123,6 @@ impl Served {
         }
     }
 }
-
-/// The parts of a controller.
-#[derive(Clone)]
-pub(crate) struct Parts {
-    pub domain: Arc<dyn Domain>,
-    pub cluster: Cluster,
-    pub shared: Shared,
-    pub metrics: Metrics,
-    pub wishes: Wishes,
-    /// The name of this replica, as events show it.
-    pub instance: String,
-    /// True while this replica holds the Lease.
-    pub leading: watch::Receiver<bool>,
-    pub stop: CancellationToken,
-}
-
-/// A controller that runs until its [`Parts::stop`].
-pub(crate) type Controlling = futures::future::BoxFuture<'static, ()>;
 
 impl Opened {
     fn set(set: impl ObjectSet, namespace: String) -> Self {

@@ -1,6 +1,6 @@
 //! The switch from the real objects of cluster-network-addons-operator 0.102.0. With its images in
-//! Weft's variables, the pods restart that `docs/compatibility.md` lists with a reason, and no
-//! others.
+//! Weft's variables, the pods restart that `docs/compatibility/network-addons-config.md` lists with a
+//! reason, and no others.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +15,7 @@ use crate::harness::*;
 const API: &str = "networkaddonsoperator.network.kubevirt.io/v1";
 /// Prints the objects of that release.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/cnao-objects");
-const PAGE: &str = include_str!("../../../../docs/compatibility.md");
+const PAGE: &str = include_str!("../../../../docs/compatibility/network-addons-config.md");
 
 /// The workloads in the page's table of restarts, but for those that restart only on some clusters.
 fn listed() -> BTreeSet<String> {

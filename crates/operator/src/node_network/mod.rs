@@ -40,7 +40,7 @@ use weft_runtime::{
     store::watch::Shared,
 };
 
-use crate::registry::{Controlling, Parts};
+use crate::parts::{Controlling, Parts};
 use caches::{Caches, Lists};
 
 /// How often the status of one policy may tell how far it is.
