@@ -20,7 +20,7 @@ from the API server's audit log: from when the first request is received until t
 warm connections, and asks for nothing. The column of CNAO 0.102 holds what was once measured on the same control plane with all of its components; it is not
 measured here.";
 
-/// Print Weft's figures beside lower bounds that are taken in the same run
+/// Print Weft's figures next to lower bounds that are taken in the same run
 #[derive(Parser)]
 #[command(name = "weft-bench", after_help = METHOD, after_long_help = METHOD)]
 pub struct Args {

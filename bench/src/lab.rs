@@ -177,7 +177,7 @@ impl<'a> Lab<'a> {
     }
 
     /// Starts the binary as the kubelet would, through a proxy if one is given. Returns when it is
-    /// ready. That is before it leads.
+    /// ready. It sends them before it leads.
     pub async fn operator(&self, pod: &str, via: Option<&Proxy>) -> Result<Operator> {
         let server = via.map_or(self.control_plane.url(), Proxy::url);
         let kubeconfig = self

@@ -1,5 +1,5 @@
-//! Weft's figures, measured on a real control plane, beside lower bounds that are taken in the same
-//! run.
+//! Weft's figures, measured on a real control plane, next to lower bounds that are taken in the
+//! same run.
 //!
 //! - [`parts`]: one module for each part of the table. Each works in a fresh control plane of its
 //!   own;

@@ -64,7 +64,7 @@ impl Rest {
         .await
     }
 
-    /// Replaces an object. `None` if somebody else wrote in between.
+    /// Replaces an object. `None` if another user wrote in between.
     pub async fn replace(&self, path: &str, body: &Value) -> Result<Option<Value>> {
         match self
             .send(

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 /// How long anything may take before the measurement is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks: small beside what is measured, and little load.
+/// Between two looks: small next to what is measured, and little load.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Looks until there is something.

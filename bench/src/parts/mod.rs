@@ -42,7 +42,7 @@ pub enum Part {
     Size,
     /// From a change on a host to its NodeNetworkState, with 20, 200 and 1,000 interfaces
     Freshness,
-    /// A policy on a host, beside nmstate itself with the same change: time, and processes
+    /// A policy on a host, next to nmstate itself with the same change: time, and processes
     Apply,
     /// Writes and watch events for one policy on some hosts
     Traffic,

@@ -1,5 +1,5 @@
-//! From a configuration to its objects, without a cluster: what `weft render` and each pass of the
-//! operator do.
+//! From a configuration to its objects, without a cluster: what `weft render` and each reconcile of
+//! the operator do.
 
 use std::{hint::black_box, time::Instant};
 

@@ -80,7 +80,8 @@ pub enum BuildError {
 }
 
 /// The units of a configuration. A component's unit has the name of its field in the specification.
-/// What several components rest on has units of its own. The order is that of `status.containers`.
+/// Objects that several components use have units of their own. The order is that of
+/// `status.containers`.
 pub(crate) fn units(
     effective: &Effective,
     settings: &Settings,

@@ -1,5 +1,5 @@
 //! `NetworkAddonsConfig`: from what a user asks for to the objects that a cluster shall have. Pure:
-//! no I/O, no clock, no dice.
+//! no I/O, no clock, no random numbers.
 //!
 //! A decision goes through four steps, one module each, and nobody looks at an earlier form once
 //! the next one exists:

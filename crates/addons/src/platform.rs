@@ -42,7 +42,7 @@ pub(crate) fn problems(valid: &Valid, facts: &Facts) -> Vec<Problem> {
     problems
 }
 
-/// Reports whether somebody else deploys Multus.
+/// Reports whether another user deploys Multus.
 pub(crate) fn has_multus(facts: &Facts) -> bool {
     facts.openshift_network.is_some()
 }

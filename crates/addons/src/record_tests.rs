@@ -28,7 +28,8 @@ fn the_record_is_the_complete_configuration_and_leads_back_to_it() {
         "02:ab:cd:00:00:00"
     );
 
-    // Other dice, the same range: known from the record, and before that from what was decided.
+    // Other random numbers, the same range: known from the record, and before that from what was
+    // decided.
     let again = |record: Option<&str>, decided: Option<&Value>| {
         let resource = resource(json!({"kubeMacPool": {}, "multus": {}}));
         let input = weft_plan::Input {

@@ -1,9 +1,9 @@
 //! Random histories of a NetworkAddonsConfig: valid and invalid edits, add-ons that come and go,
 //! deletion and creation. All ways end in the same state as a single step.
 //!
-//! The cluster is played by a map of objects and the notes that the operator keeps, and what a pass
-//! does with a decision is told here again in a few lines. (System tests show that Weft does the
-//! same on a real API server.)
+//! The cluster is played by a map of objects and the notes that the operator keeps, and what a
+//! reconcile does with a decision is told here again in a few lines. (System tests show that Weft
+//! does the same on a real API server.)
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 

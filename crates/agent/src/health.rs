@@ -69,7 +69,7 @@ impl Health {
         self.state().looking = Some(Instant::now());
     }
 
-    /// It has ended. Whether the host could be seen.
+    /// It has ended. `seen` is true if the host could be read.
     pub fn looked(&self, seen: bool) {
         let mut state = self.state();
         state.looking = None;
@@ -136,7 +136,7 @@ pub fn socket(state_dir: &Path) -> PathBuf {
     ))
 }
 
-/// Answers at this socket until the process ends, and removes those that dead agents left beside
+/// Answers at this socket until the process ends, and removes those that dead agents left next to
 /// it.
 ///
 /// # Errors

@@ -108,8 +108,8 @@ struct Run {
         value_name = "PATTERNS"
     )]
     interfaces_exclude: String,
-    /// How many bytes of JSON a report may have. What does not fit is left out, and the condition
-    /// Complete says so
+    /// How many bytes of JSON a report may have. The report omits parts that do not fit, and the
+    /// condition Complete says so
     #[arg(long, env = "WEFT_AGENT_REPORT_BYTES", default_value_t = Extent::default().budget, value_name = "BYTES")]
     report_bytes: usize,
     /// Log level

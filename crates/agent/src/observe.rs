@@ -116,7 +116,7 @@ impl Observer {
     }
 
     /// No look while this lives, so that nobody takes a change that may still be rolled back for
-    /// the state of the host. What has changed meanwhile is looked at afterwards.
+    /// the state of the host. The observer looks at changes of that time afterwards.
     #[must_use]
     pub fn hold(&self) -> Changing {
         self.health.changes()

@@ -1,4 +1,4 @@
-//! The agent at work: a pass over the enactments whenever something has changed.
+//! The agent at work: a reconcile over the enactments whenever something has changed.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 

@@ -345,7 +345,7 @@ async fn what_users_do_to_the_object_is_respected() {
         .await;
     assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
 
-    // Somebody else's status is put right.
+    // Another user's status is put right.
     let wrong = r#"{"status": {"currentState": {"interfaces": [{"name": "wrong"}]}}}"#;
     site.cluster
         .kubectl(&[

@@ -32,7 +32,7 @@ pub struct Condition {
     pub last_transition_time: Option<Time>,
 
     /// When anything in this condition last changed, where it is told at all. The operators that
-    /// Weft replaces set it with every pass, which would be a write with every pass.
+    /// Weft replaces set it with every reconcile, which would be a write with every reconcile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_heartbeat_time: Option<Time>,
 

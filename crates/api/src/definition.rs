@@ -25,9 +25,9 @@ pub(crate) struct Definition<'a> {
     /// The one of them that is stored.
     pub stored: &'a str,
     /// A version that is no longer served, and has no schema. The API server refuses a definition
-    /// without a version that its `status.storedVersions` names ("must appear in spec.versions").
-    /// What is stored as such can be read as one of the others, and is stored anew when it is next
-    /// written.
+    /// without a version that its `status.storedVersions` names ("must appear in spec.versions"). A
+    /// client can read stored objects in the other versions, and the next write stores them in one
+    /// of those.
     pub given_up: Option<&'a str>,
     /// Further columns of `kubectl get`.
     pub columns: Vec<Value>,

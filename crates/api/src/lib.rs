@@ -1,7 +1,7 @@
 //! The custom resources that Weft serves: types, schema, CEL rules, defaults and printer columns.
 //! No I/O, no logic.
 //!
-//! One module a domain. What all domains share lies beside them:
+//! One module a domain. Modules for all domains:
 //!
 //! - [`addons`]: `NetworkAddonsConfig`, the add-ons of a cluster's network;
 //! - [`cluster_network`]: `NetworkConfig`, the default network of a cluster;

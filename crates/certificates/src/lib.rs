@@ -18,7 +18,7 @@ use rotation::{Found, rotate};
 pub use x509::SelfSigned;
 use x509::{Certificate, Pair};
 
-/// Keys of a Secret of the type `kubernetes.io/tls`, and beside them, as cert-manager has it, whom
+/// Keys of a Secret of the type `kubernetes.io/tls`, and next to them, as cert-manager has it, whom
 /// to trust.
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";

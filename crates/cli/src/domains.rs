@@ -112,7 +112,7 @@ pub struct Component {
 
 /// How a configuration asks for a component.
 pub enum Asked {
-    /// By a field of `spec`, beside others.
+    /// By a field of `spec`, next to others.
     Field(&'static str),
     /// The same, where the example does not ask for it.
     FieldNotInExample(&'static str),
@@ -258,7 +258,7 @@ const CLUSTER_NETWORK: Entry = Entry {
         components: &[
             Component::network("openshift-sdn", "OpenShiftSDN"),
             Component::network("flannel", "Flannel"),
-            // Beside a network of somebody else: that is when there is one of Weft's by default.
+            // Next to a network of another user: that is when there is one of Weft's by default.
             Component::network("kube-proxy", "None"),
         ],
         components_variable: None,
@@ -280,7 +280,7 @@ const CLUSTER_NETWORK: Entry = Entry {
     },
 };
 
-/// NMState, and beside it the kinds that the operator and the agents work with.
+/// NMState, and next to it the kinds that the operator and the agents work with.
 const NODE_NETWORK: Entry = Entry {
     name: "node-network",
     resource: kinds::NMSTATE,

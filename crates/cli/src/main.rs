@@ -7,7 +7,7 @@
 //! - [`schema`], [`check`], [`review`]: whether a custom resource is valid;
 //! - [`install`]: what `weft manifests` prints;
 //! - [`nodes`]: policies of nodes' networks, and what they would change;
-//! - [`placement`]: what a PlacementAPI leads to with what stands beside it;
+//! - [`placement`]: what a PlacementAPI leads to with what stands next to it;
 //! - [`keepers`], [`migration`]: which operators Weft would replace, and what keeps them;
 //! - [`online`]: which cluster, and what of Weft is in it;
 //! - [`output`]: how results are written.

@@ -394,13 +394,13 @@ impl<'a> Uninstall<'a> {
                 }
             }
             let left = self.tear_down(site, owner.clone(), Some(&live)).await?;
-            // It goes now, unless somebody else holds it.
+            // It goes now, unless another user holds it.
             Ok(left.or_else(|| Some(deletion::waits_for(&live, Some(FINALIZER)))))
         })
         .await
     }
 
-    /// One step of a teardown. What is left, for people.
+    /// One step of a teardown. Returns the remaining objects, for people.
     async fn tear_down(
         &self,
         site: &Site,

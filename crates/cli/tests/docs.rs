@@ -21,7 +21,7 @@ struct Document {
     text: String,
 }
 
-/// All documents of the project.
+/// Reports whether the cluster's own controllers derive this kind from Weft's objects.
 fn documents() -> Vec<Document> {
     let in_folder = |folder: &str| {
         let mut files: Vec<PathBuf> = fs::read_dir(root().join(folder))
@@ -58,7 +58,7 @@ impl Document {
     }
 
     /// Everything that is written as code: lines of blocks, but for what a command printed, and
-    /// spans in the text. The first column of a table of somebody else's names is left out.
+    /// spans in the text. The first column of a table of another user's names is left out.
     fn code(&self) -> Vec<String> {
         let mut code = Vec::new();
         let (mut block, mut elsewhere): (Option<(String, bool)>, bool) = (None, false);
@@ -119,7 +119,7 @@ impl Document {
     }
 }
 
-/// What stands in backticks.
+/// Returns the texts in backticks.
 fn spans(text: &str) -> Vec<String> {
     Regex::new("`([^`]+)`")
         .unwrap()
@@ -138,7 +138,7 @@ fn commands() -> BTreeSet<String> {
         .split("\n\n")
         .next()
         .unwrap();
-    // A name stands two blanks in. What is further in goes on with the text of the line above.
+    // A name stands two blanks in. A deeper line continues the text of the line above.
     list.lines()
         .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
         .filter(|name| !name.is_empty())
@@ -314,7 +314,7 @@ fn every_suite_of_tests_exists() {
     }
 }
 
-/// All sources below these folders of `crates`, without tests beside the code, by path.
+/// All sources below these folders of `crates`, without tests next to the code, by path.
 fn sources_in(folders: &[String]) -> BTreeMap<PathBuf, String> {
     fn collect(folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -599,8 +599,9 @@ fn every_preset_of_host_paths_is_listed_with_its_folders() {
     assert_eq!(listed, presets, "left: docs/addons.md, right: the code");
 }
 
-/// What a resource can have, as paths such as `kubeMacPool.rangeStart`. Of lists, what their
-/// entries can have. Parts of Kubernetes' own types carry no texts in the schema, and end the path.
+/// Returns the fields of a resource, as paths such as `kubeMacPool.rangeStart`. Of lists, what
+/// their entries can have. Parts of Kubernetes' own types carry no texts in the schema, and end the
+/// path.
 fn options(path: &str, schema: &Value, found: &mut BTreeSet<String>) {
     let described = |field: &Value| field["description"].is_string();
     let schema = if schema["items"].is_object() {
@@ -637,7 +638,7 @@ fn has(value: &Value, path: &[&str]) -> bool {
 
 #[test]
 fn every_option_has_an_example() {
-    // What another domain serves, other spellings, and what `type` says already.
+    // Fields of another domain, other spellings, and fields that `type` replaces.
     let unneeded_of_addons = [
         "nmstate",
         "kubeSecondaryDNS.DOMAIN",
@@ -648,7 +649,7 @@ fn every_option_has_an_example() {
         "resources.limits.ephemeral-storage",
         "resources.requests.ephemeral-storage",
     ];
-    // What the others say the other way round.
+    // Fields that state the opposite of another field.
     let unneeded_of_network = [
         "clusterNetwork.hostSubnetLength",
         "clusterNetworks.hostPrefix",

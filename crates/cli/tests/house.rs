@@ -23,7 +23,7 @@ const IMPURE: [&str; 13] = [
     "socket2",
     "netlink-sys",
 ];
-/// What is pure, and which of the workspace's crates it may link.
+/// The pure crates, with the crates of the workspace that each may link.
 const PURE: [(&str, &[&str]); 8] = [
     ("weft-api", &[]),
     ("weft-plan", &["weft-api"]),

@@ -209,7 +209,7 @@ async fn a_single_operator_runs_in_the_strictest_namespace_and_reaches_its_opera
         objects(&rendered).len(),
         "{applied}"
     );
-    // What was not chosen is not permitted either.
+    // A component that was not chosen gets no rights.
     assert!(!can(&cluster, &kubeconfig, &["get", "secrets", "-A"]).await);
     assert!(
         !can(

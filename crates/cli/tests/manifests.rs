@@ -211,7 +211,7 @@ fn no_file_has_a_star_in_a_rule() {
     }
 }
 
-/// What the least trusted program has, on every node.
+/// The agent is the least trusted program, and runs on every node.
 #[test]
 fn the_agent_on_the_nodes_reads_secrets_of_its_own_namespace_only_and_changes_no_node() {
     let rendered = objects(&printed(&[
@@ -316,8 +316,8 @@ fn permissions_follow_the_chosen_components() {
     );
 }
 
-/// What the roles say of a kind at all depends on the components: without one that needs it, there
-/// is no rule on it, not even to look.
+/// The roles name a kind only if a chosen component needs it. Otherwise no rule exists, not even to
+/// look.
 #[test]
 fn kinds_that_no_chosen_component_has_are_in_no_rule() {
     const WEBHOOKS: &str = "mutatingwebhookconfigurations";
@@ -380,7 +380,7 @@ fn kinds_that_no_chosen_component_has_are_in_no_rule() {
 #[test]
 fn no_operator_and_no_operand_reads_secrets_of_the_whole_cluster() {
     let reads = |objects: &[Value], about: &str| {
-        // What nobody binds for the whole cluster is no right in the whole cluster.
+        // A role without a cluster-wide binding gives no cluster-wide right.
         let bound: BTreeSet<String> = objects
             .iter()
             .filter(|object| object["kind"] == "ClusterRoleBinding")

@@ -90,8 +90,7 @@ impl Folders {
 
 const PLUGINS: [&str; 3] = ["bridge", "host-local", "portmap"];
 
-/// Who starts the container: the ServiceAccount of Flannel's pods, with the role that Weft gives
-/// it.
+/// The container's account: the ServiceAccount of Flannel's pods, with the role that Weft gives it.
 async fn cluster() -> (ControlPlane, std::path::PathBuf) {
     let cluster = ControlPlane::builder()
         .api_only()

@@ -178,8 +178,8 @@ fn what_is_so_already_and_what_is_deleted_change_nothing() {
     );
 }
 
-/// What a policy has captured is not there any more once it is done: the enactment knows what it
-/// was.
+/// The captured state of a finished policy does not exist on the node any more. The enactment keeps
+/// it.
 #[test]
 fn what_a_policy_has_captured_stays_while_the_policy_does() {
     let folder = tempfile::tempdir().unwrap();

@@ -439,7 +439,7 @@ fn nothing_to_check_is_an_error_that_names_the_way_out() {
     }
 }
 
-/// Whatever the tree shows to users is valid.
+/// All examples in the tree are valid.
 #[test]
 fn examples_are_valid() {
     let mut checked = 0;

@@ -82,7 +82,7 @@ pub(crate) fn host_bits(
             return 0;
         }
     };
-    // A network of one bit has no address left beside its own and that of broadcast.
+    // A network of one bit has no address left next to its own and that of broadcast.
     let most = width - i64::from(block.prefix_len());
     let fitting = u8::try_from(bits)
         .ok()

@@ -12,7 +12,7 @@ use weft_api::cluster_network::{
 pub struct PodNetwork {
     /// The block, its host bits zero.
     pub cidr: IpNet,
-    /// How many bits of an address are the node's own. 0 if that is not said, since somebody else
+    /// How many bits of an address are the node's own. 0 if that is not said, since another user
     /// divides the block.
     pub host_bits: u8,
 }
@@ -28,7 +28,7 @@ impl PodNetwork {
 /// still open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Valid {
-    /// The pods' blocks, in the user's order. At least one unless the network is somebody else's.
+    /// The pods' blocks, in the user's order. At least one unless the network is another user's.
     pub pod_networks: Vec<PodNetwork>,
     /// The services' blocks, the primary family first.
     pub service_networks: Vec<IpNet>,

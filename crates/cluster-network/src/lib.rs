@@ -1,5 +1,5 @@
 //! `NetworkConfig`: from what a user asks for to the objects of the default network, the service
-//! proxy and additional networks. Pure: no I/O, no clock, no dice.
+//! proxy and additional networks. Pure: no I/O, no clock, no random numbers.
 //!
 //! A decision goes through five steps, one module each, and nobody looks at an earlier form once
 //! the next one exists:

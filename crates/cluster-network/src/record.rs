@@ -78,8 +78,8 @@ fn as_the_original_has_it(spec: &Value, decided: &Value) -> Value {
 /// one.
 ///
 /// More is read than a resource may hold. The operator that first wrote such records checked
-/// little, and later releases spelt things otherwise. What they have applied is in force, whatever
-/// one would say of it today. So host bits of blocks are dropped, settings of the proxy and
+/// little, and later releases spelt things otherwise. The applied configuration is in force,
+/// whatever today's rules are. So host bits of blocks are dropped, settings of the proxy and
 /// additional networks are taken as they are, and the network may be of a type that Weft does not
 /// know.
 ///

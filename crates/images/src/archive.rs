@@ -87,7 +87,7 @@ impl Image {
             .typ("layers")
             .diff_ids([layer.descriptor.digest().to_string()])
             .build()?;
-        // No date of creation: the same content shall be the same image. The architecture is this
+        // No date of creation: the same content must be the same image. The architecture is this
         // machine's, as the programs are.
         Ok(ImageConfigurationBuilder::default()
             .os(Os::Linux)

@@ -32,8 +32,8 @@ pub enum MatchError {
     Pattern(#[from] GlobError),
 }
 
-/// The desired state with a name in each interface. `current` is the state of the node. Whoever
-/// calls this does so again when the interfaces of the node change.
+/// The desired state with a name in each interface. `current` is the state of the node. The caller
+/// repeats the call when the interfaces of the node change.
 pub fn expand(spec: &Spec, desired: &Value, current: &Value) -> Result<Value, MatchError> {
     if spec.auto_config.is_some() {
         return Err(MatchError::Unsupported("spec.autoConfig"));

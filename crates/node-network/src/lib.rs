@@ -2,8 +2,8 @@
 //! change.
 //!
 //! Everything here is pure: what is on the host, what the policies say and what was applied before
-//! are handed in. States are JSON in the form of nmstate, since that is what the API holds. What
-//! nmstate would take is known by [`schema`], without the library.
+//! are handed in. States are JSON in the form of nmstate, since that is what the API holds.
+//! [`schema`] knows the states that nmstate accepts, without the library.
 //!
 //! The way of a policy on a node: [`select`] says whether it is meant, [`render`] makes its desired
 //! state ([`translate`], [`interfaces`], [`capture`], [`bridge`], [`bond`]), [`merge`] joins it

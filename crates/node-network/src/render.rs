@@ -15,7 +15,7 @@ use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
 /// A policy that makes no desired state on a node.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RenderError {
-    /// Early spellings beside today's, and what never worked.
+    /// Early spellings next to today's, and what never worked.
     #[error("spec.desiredState: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Translate(Vec<TranslateError>),
     /// The match of interfaces.

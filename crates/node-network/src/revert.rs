@@ -214,7 +214,7 @@ fn former(named: &Map<String, Value>, was: &Value, nothing: &Value) -> Value {
     Value::Object(values)
 }
 
-/// A stack without the addresses that somebody else gives and takes.
+/// A stack without the addresses that another user gives and takes.
 fn stack(was: &Value) -> Value {
     let mut stack = was.clone();
     let automatic = was["dhcp"] == true || was["autoconf"] == true;

@@ -88,7 +88,7 @@ fn prefix(entry: &Value, key: String) -> String {
     }
 }
 
-/// Reports whether an entry says what must not be there. What it leaves out is then a wildcard.
+/// Reports whether an entry says what must not be there. An omitted field is then a wildcard.
 pub fn is_absent(entry: &Value) -> bool {
     entry["state"] == "absent"
 }

@@ -308,8 +308,8 @@ fn spanning_tree(options: &mut Map<String, Value>) {
 
 /// `vlanMode` and `accessTag` of a bridge's port.
 fn port_vlan(path: &Path, port: &mut Map<String, Value>, errors: &mut Vec<TranslateError>) {
-    // The early design said of a port what type of interface it is. That stands at the interface
-    // itself.
+    // The early design said of a port what type of interface it is. The early types had this at the
+    // interface itself.
     port.remove("type");
     for (early, today) in [("vlanMode", "mode"), ("accessTag", "tag")] {
         let Some(mut value) = port.remove(early) else {

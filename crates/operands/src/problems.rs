@@ -28,7 +28,7 @@ impl Problems {
         None
     }
 
-    /// Adds those that somebody else has found.
+    /// Adds those that another user has found.
     pub fn extend(&mut self, problems: impl IntoIterator<Item = Problem>) {
         self.0.extend(problems);
     }

@@ -54,7 +54,7 @@ pub struct Options {
     pub keystone_urls: Option<String>,
 }
 
-/// Whence the operator knows the MTU of its host's network.
+/// From where the operator knows the MTU of its host's network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostMtu {
     /// It does not: its own network is another one, or nothing depends on it.
@@ -90,7 +90,7 @@ impl HostMtu {
 pub enum MetricsAddress {
     /// No metrics.
     Off,
-    /// Beside the probes: plain, for anybody.
+    /// Next to the probes: plain, for anybody.
     Probes,
     /// Over HTTPS, for clients that the API server lets read them.
     At(SocketAddr),

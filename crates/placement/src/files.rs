@@ -1,6 +1,6 @@
 //! The files for Placement and Apache: the content of the Secret `<name>-config-data`.
 //!
-//! A value of somebody else's is never put into a text as it is: into placement.conf it goes
+//! A value of another user's is never put into a text as it is: into placement.conf it goes
 //! through [`Ini`], and httpd.conf holds none but the namespace and a number.
 
 use std::{collections::BTreeMap, fmt::Write};

@@ -51,7 +51,7 @@ impl Ini {
         self
     }
 
-    /// An option with somebody else's value, whatever it is. `what` names it to people.
+    /// An option with another user's value, whatever it is. `what` names it to people.
     ///
     /// # Errors
     /// It has a control character.

@@ -1,9 +1,9 @@
-//! `PlacementAPI`: what a Placement service is made of. Pure: no I/O, no clock, no dice.
+//! `PlacementAPI`: what a Placement service is made of. Pure: no I/O, no clock, no random numbers.
 //!
 //! [`validate`] lists everything that is wrong with a specification. [`Config`] is one in which
 //! nothing is wrong or open, and [`Inputs`] what else must be known: contents of Secrets, addresses
 //! of Keystone, networks. From both of them [`files`] makes what Placement and Apache read, and
-//! [`objects`] what is applied. Every value of somebody else's goes through [`ini`] or [`url`].
+//! [`objects`] what is applied. Every value of another user's goes through [`ini`] or [`url`].
 //!
 //! An [`assess`]ment of the resource and of the [`World`] decides about the next step.
 //! [`conditions`] and [`status`] report the progress.

@@ -30,7 +30,7 @@ const ROUNDS: usize = 32;
 pub struct Preview {
     /// The objects, in the order in which they are applied.
     pub objects: Vec<Manifest>,
-    /// Those of them that are deleted and made anew.
+    /// Those of them that are deleted and recreated.
     pub replaced: BTreeSet<ObjectKey>,
     /// Claims on objects of others.
     pub claims: Vec<Claim>,
@@ -261,8 +261,8 @@ impl Ahead {
         }
     }
 
-    /// Makes an object. Whether it is a new one. Existing reports of others stay, besides the
-    /// assumptions.
+    /// Makes an object. Returns true if the object is new. Existing reports of others stay, besides
+    /// the assumptions.
     fn make(&self, object: &Manifest) -> bool {
         let key = object.key();
         let mut live = object.body().clone();
@@ -318,7 +318,7 @@ impl Ahead {
         }
     }
 
-    /// Adds finalizers and labels to an object that was given. Whether that was anything new.
+    /// Adds finalizers and labels to an object that was given. Returns true if the claim is new.
     fn claim(&self, key: &ObjectKey, body: &Value) -> bool {
         let mut given = lock(&self.given);
         let mut new = false;

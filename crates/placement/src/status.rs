@@ -5,8 +5,8 @@ use weft_api::placement::PlacementApiStatus;
 
 use crate::assess::{Assessment, Found};
 
-/// Returns the status of the resource. `generation` is that of the resource that was assessed. What
-/// was not found out keeps its value.
+/// Returns the status of the resource. `generation` is that of the resource that was assessed. An
+/// unknown value keeps its place.
 pub fn status(
     before: &PlacementApiStatus,
     assessment: &Assessment,

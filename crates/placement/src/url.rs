@@ -10,7 +10,7 @@ pub const CLIENT_FILE: &str = "/etc/my.cnf";
 /// A database, and how it is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Database {
-    /// The whole address, as somebody else has written it.
+    /// The whole address, as another user has written it.
     Url(String),
     /// Its parts, as they are.
     Parts {

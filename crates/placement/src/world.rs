@@ -62,7 +62,7 @@ impl Question {
 /// The cluster as far as a PlacementAPI depends on it. Namespaces are those of the keys. A selector
 /// is of labels.
 pub trait World {
-    /// An object of somebody else's, whole.
+    /// An object of another user's, whole.
     fn object(&self, key: &ObjectKey) -> Seen<Option<Arc<Value>>>;
 
     /// The objects of a kind in the namespace that a label selector chooses, whosever they are. All

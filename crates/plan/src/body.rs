@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::{Manifest, fields, kinds};
 
-/// The body to apply: the manifest without what somebody else decides by right on this object, and
-/// with what is Weft's until somebody else decides it.
+/// The body to apply: the manifest without what another user decides by right on this object, and
+/// with what is Weft's until another user decides it.
 pub fn effective_body(manifest: &Manifest, live: &Value, manager: &str) -> Value {
     let mut body = manifest.body().clone();
     if fields::is_autoscaled(live)
@@ -47,7 +47,7 @@ fn keep_scope(manifest: &Manifest, body: &mut Value, live: &Value) {
     }
 }
 
-/// Where somebody else is to fill in what a webhook trusts, what Weft filled in stays until they
+/// Where another user is to fill in what a webhook trusts, what Weft filled in stays until they
 /// do: in between nobody could be called. (A client that changes a value by an update owns it from
 /// then on: Kubernetes documentation, "Server-Side Apply".)
 fn keep_trust(body: &mut Value, live: &Value, manager: &str) {

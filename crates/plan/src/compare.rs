@@ -2,7 +2,7 @@
 //! for them.
 //!
 //! The live object says itself, in `managedFields`, which fields Weft applied last and which
-//! somebody else set since. So nothing needs to be remembered, and defaults that the API server
+//! another user set since. So nothing needs to be remembered, and defaults that the API server
 //! fills in are no differences: nobody owns them.
 
 use serde_json::Value;
@@ -53,7 +53,7 @@ pub enum What {
         /// what it should be
         desired: Value,
     },
-    /// Somebody else added it where Weft answers for everything.
+    /// Another user added it where Weft answers for everything.
     Added {
         /// the live value
         live: Value,
@@ -215,7 +215,7 @@ fn own_root(field: &str, wanted: &Value) -> Option<Value> {
     }
 }
 
-/// Namespaces hold other people's things, and a CRD's conversion webhook may be somebody else's.
+/// Namespaces hold other people's things, and a CRD's conversion webhook may be another user's.
 fn guards_additions(kind: Kind) -> bool {
     !matches!(kind, kinds::NAMESPACE | kinds::CUSTOM_RESOURCE_DEFINITION)
 }

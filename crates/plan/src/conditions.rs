@@ -33,8 +33,8 @@ fn plain(status: bool) -> Verdict {
     verdict(status, "", "")
 }
 
-/// The conditions of a resource after a pass: Available, Progressing and Degraded, and while they
-/// hold, Blocked (somebody else has the domain), Paused and Drifted (objects are left as they
+/// The conditions of a resource after a reconcile: Available, Progressing and Degraded, and while
+/// they hold, Blocked (another user has the domain), Paused and Drifted (objects are left as they
 /// should not be). Conditions of other types are not kept: they were written by versions long gone.
 ///
 /// `previous` is the status as it stands. A condition whose status does not change keeps its
@@ -95,8 +95,8 @@ pub fn conditions(report: &Report, previous: &Value, now: Timestamp) -> Vec<Cond
         .collect()
 }
 
-/// A condition beside the usual ones, which keeps its transition time as they do. `previous` is the
-/// status as it stands.
+/// A condition next to the usual ones, which keeps its transition time as they do. `previous` is
+/// the status as it stands.
 pub fn own_condition(
     name: &str,
     said: (bool, &'static str, String),

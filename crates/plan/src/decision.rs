@@ -96,10 +96,10 @@ crate::choice! {
 pub struct Wait {
     /// The unit's name.
     pub unit: String,
-    /// The object that cannot be.
+    /// The object that is impossible.
     pub object: ObjectKey,
-    /// The class of the obstacle. Nothing is tried again by itself: facts and the resource tell
-    /// when it is gone.
+    /// The class of the obstacle. The operator does not retry by itself: it waits for a
+    /// change of facts or of the resource.
     pub class: FailureClass,
     /// The missing part or the mistake, and the way out.
     pub message: String,
@@ -108,7 +108,7 @@ pub struct Wait {
     pub problems: Vec<Problem>,
 }
 
-/// Something worth telling that stops nothing, for example a field that has no effect yet.
+/// A hint that stops nothing, for example a field that has no effect yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// The component or field it is about.

@@ -95,9 +95,9 @@ pub trait Domain: Send + Sync + 'static {
     /// A test for admission objects of the replaced operator.
     ///
     /// The function takes a webhook configuration or a ValidatingAdmissionPolicy
-    /// ([`ADMISSION`](crate::kinds::ADMISSION)). It reports whether the object judges Weft's writes. The
-    /// API server still calls such a webhook when its operator is gone. `None` searches only for
-    /// the names in [`Domain::operators`].
+    /// ([`ADMISSION`](crate::kinds::ADMISSION)). It reports whether the object judges Weft's
+    /// writes. The API server still calls such a webhook when its operator is gone. `None` searches
+    /// only for the names in [`Domain::operators`].
     fn admission(&self) -> Option<fn(&Value) -> bool> {
         None
     }

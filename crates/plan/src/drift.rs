@@ -80,7 +80,7 @@ impl Hold {
         }
     }
 
-    /// Reports whether this object was there before, and a step that makes it anew would be held
+    /// Reports whether this object was there before, and a step that recreates it would be held
     /// back: then it is worth a look whether it has only lost its label.
     pub fn expects(&self, object: &ObjectKey) -> bool {
         match self {

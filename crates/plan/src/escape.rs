@@ -62,7 +62,7 @@ pub fn strings(value: &mut Value) {
 }
 
 /// Passes on text as [`text`] shows it, for logs: no event can forget to escape one of its fields.
-/// Each write has to be whole characters. What is not UTF-8 becomes U+FFFD.
+/// Each write has to be whole characters. Bytes that are not UTF-8 become U+FFFD.
 pub struct Writer<W>(pub W);
 
 impl<W: Write> Write for Writer<W> {

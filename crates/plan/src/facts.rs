@@ -14,7 +14,7 @@ use crate::{Kind, Live, NodeNetwork, OWNER_LABEL, kinds, rollout::PodView};
 /// Known facts about the cluster. Watched, so that what is installed later is noticed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The kinds that the cluster serves beside those of Kubernetes, by the names of their
+    /// The kinds that the cluster serves next to those of Kubernetes, by the names of their
     /// definitions, as far as anything depends on them: for example `certificates.cert-manager.io`.
     pub definitions: BTreeSet<String>,
     /// The TCP ports where API servers listen, behind the Service `kubernetes`. Empty if that is
@@ -24,8 +24,8 @@ pub struct Facts {
     pub nodes: BTreeMap<String, Node>,
     /// True if nodes may not be listed: that there are none in `nodes` then says nothing.
     pub nodes_unknown: bool,
-    /// Networks that nodes report, by the name of the node. A node appears after pods of the default
-    /// network have started on it.
+    /// Networks that nodes report, by the name of the node. A node appears after pods of the
+    /// default network have started on it.
     pub node_networks: BTreeMap<String, NodeNetwork>,
     /// The MTU of the network of the operator's own host, as it was when the operator started.
     /// `None` if it is not on the host's network, or if that has no default route.
@@ -84,7 +84,7 @@ impl ForeignFlannel {
 /// Operator follows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenShiftNetwork {
-    /// `spec.disableMultiNetwork`: it deploys no Multus, and there shall be none.
+    /// `spec.disableMultiNetwork`: it deploys no Multus, and there must be none.
     pub multi_network_is_disabled: bool,
 }
 
@@ -112,7 +112,7 @@ pub struct Node {
 /// A stream of objects that facts are made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fact {
-    /// CustomResourceDefinitions: which kinds are served beside those of Kubernetes.
+    /// CustomResourceDefinitions: which kinds are served next to those of Kubernetes.
     Definitions,
     /// EndpointSlices of the Service `kubernetes`.
     ApiServer,
@@ -262,9 +262,9 @@ const MICROK8S: &str = "microk8s.io/cluster";
 pub const OPENSHIFT: &str = "clusterversions.config.openshift.io";
 
 impl Facts {
-    /// Of clusters that differ in which kinds they serve: none beside those of Kubernetes, all that
-    /// others bring, and those of OpenShift too. Together they lead to everything that Weft may
-    /// ever have to write.
+    /// Of clusters that differ in which kinds they serve: none next to those of Kubernetes, all
+    /// that others bring, and those of OpenShift too. Together they lead to everything that Weft
+    /// may ever have to write.
     pub fn of_every_sort_of_cluster() -> [Self; 3] {
         let optional: BTreeSet<String> = kinds::ALL
             .iter()

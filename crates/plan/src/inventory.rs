@@ -1,9 +1,9 @@
 //! The names of all objects that Weft has in the cluster for a resource, so that nothing is left
 //! over.
 //!
-//! Before the first write of a pass the inventory holds old and new names together. When everything
-//! is applied and pruned, just the new ones. A crash in between leaves too many names, which cost a
-//! look each, never too few.
+//! Before the first write of a reconcile the inventory holds old and new names together. When
+//! everything is applied and pruned, just the new ones. A crash in between leaves too many names,
+//! which cost a look each, never too few.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{Drift, Notice, ObjectKey, Refusal, rollout::Rollout};
 
-/// The outcome of one pass over one resource.
+/// The outcome of one reconcile over one resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// `metadata.generation` of the resource that this is about.
@@ -58,7 +58,7 @@ pub struct Paused {
     pub pending: bool,
 }
 
-/// One unit after a pass.
+/// One unit after a reconcile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnitReport {
     /// The component's name.
@@ -94,12 +94,12 @@ pub enum FailureClass {
     /// Something refuses it that Weft cannot watch, for example an admission policy: tried again,
     /// ever more seldom.
     Refused,
-    /// The object belongs to somebody else: waits for a change of it. Tried again slowly while it
+    /// The object belongs to another user: waits for a change of it. Tried again slowly while it
     /// cannot be watched.
     Foreign,
     /// A permission is missing: tried again slowly, RBAC cannot be watched.
     Forbidden,
-    /// Somebody else wrote at the same time: tried again at once.
+    /// Another user wrote at the same time: tried again at once.
     Conflict,
     /// Anything that may pass by itself: tried again with backoff.
     Transient,

@@ -32,7 +32,7 @@ pub enum Step {
         /// In which way it differs.
         differences: Vec<Difference>,
     },
-    /// It is somebody else's, and stays as it is without harm: an existing CRD.
+    /// It is another user's, and stays as it is without harm: an existing CRD.
     Leave {
         /// Reason for the step.
         why: String,
@@ -55,7 +55,7 @@ impl Step {
 }
 
 /// Reports whether a difference is in a field that the API server lets nobody change: the object
-/// then has to be made anew.
+/// then has to be recreated.
 pub fn is_immutable(kind: Kind, difference: &Difference) -> bool {
     let inside = |field: &str| {
         difference
@@ -119,7 +119,7 @@ pub fn step(
         };
     }
     if kind == kinds::NAMESPACE {
-        // Only labels of ours go on it, beside everybody else's.
+        // Only labels of ours go on it, next to everybody else's.
         return Step::Change {
             differences: differences(),
             take: false,

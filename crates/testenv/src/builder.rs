@@ -134,7 +134,7 @@ impl Builder {
             attempts -= 1;
             match self.start_once(&programs).await {
                 Ok(control_plane) => return Ok(control_plane),
-                // Somebody else took one of the free ports first.
+                // Another user took one of the free ports first.
                 Err(error)
                     if attempts > 0 && format!("{error:#}").contains("address already in use") => {}
                 Err(error) => return Err(error),

@@ -104,7 +104,7 @@ pub(crate) fn detach(dir: &Path) -> Result<State> {
             state.supervisor.pid
         );
     }
-    // Beside the folder: inside, it would go with it.
+    // Next to the folder: inside, it would go with it.
     let log = dir.with_extension("log");
     fs::create_dir_all(dir.parent().unwrap_or(dir))?;
     let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;

@@ -1,5 +1,5 @@
 //! A change of one host by the agent's transaction (checkpoint, probes, ports, journal, history),
-//! beside nmstate itself with the same change, and the processes that the agent starts for a
+//! next to nmstate itself with the same change, and the processes that the agent starts for a
 //! policy.
 
 use std::path::Path;

@@ -184,7 +184,7 @@ pub(crate) fn certificate(
     })
 }
 
-/// The Secret that somebody else makes.
+/// The Secret that another user makes.
 pub(crate) fn made_by_others(
     controller: &IpamController,
     settings: &Settings,

@@ -196,8 +196,8 @@ fn quantities() {
                 // In other words.
                 assert_eq!(quantity(&format!("{amount}n")), Some(amount), "{text:?}");
             }
-            // Kubernetes reads signs, but no amount of a resource has one, and what is too fine or too
-            // much for Weft has more digits than these.
+            // Kubernetes reads signs, but no amount of a resource has one, and what is too fine or
+            // too much for Weft has more digits than these.
             let longest = text
                 .split(|c: char| !c.is_ascii_digit())
                 .map(str::len)

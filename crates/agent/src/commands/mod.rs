@@ -109,7 +109,7 @@ impl Offline {
     /// Does it, and says with which code to exit.
     ///
     /// # Errors
-    /// For people. What was being changed is rolled back.
+    /// For people. The command rolls back a change that was under way.
     pub async fn run(self, common: &Common) -> Result<u8> {
         // The channel of changes is not needed here.
         let (machine, _changes) =

@@ -28,7 +28,7 @@ impl Default for Retries {
 }
 
 impl Retries {
-    /// From the environment. What is not a number there is told and left out.
+    /// From the environment. The agent logs a value that is not a number, and ignores it.
     pub fn from_env() -> Self {
         let number = |name: &str| {
             let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;

@@ -116,7 +116,7 @@ pub struct Enactor {
 }
 
 impl Enactor {
-    /// Begins. What a process before this one has left in the middle is cleaned up first.
+    /// Begins. It first cleans up after an interrupted process.
     ///
     /// # Errors
     /// The agent's folder cannot be used.

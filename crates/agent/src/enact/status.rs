@@ -1,5 +1,5 @@
 //! The status of an enactment: conditions, reasons and messages of kubernetes-nmstate, and Weft's
-//! own beside them.
+//! own next to them.
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use weft_api::{
@@ -82,7 +82,7 @@ impl State {
     }
 }
 
-/// Beside the state, what may hold as well.
+/// Next to the state, what may hold as well.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Aside {
     /// How the host differs, if it does.

@@ -155,7 +155,8 @@ impl Links {
         self.set_vlans(port).await
     }
 
-    /// The bridge gives a new port its default VLAN. What the port had takes its place.
+    /// The bridge gives a new port its default VLAN. The earlier values of the port take their
+    /// place.
     async fn set_vlans(&self, port: &Port) -> Result<(), Error> {
         let wanted = &port.settings.vlans;
         if wanted.is_empty() {

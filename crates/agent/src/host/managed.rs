@@ -38,7 +38,7 @@ trait ActiveConnection {
     fn state_flags(&self) -> zbus::Result<u32>;
 }
 
-/// `NM_ACTIVATION_STATE_FLAG_EXTERNAL`: the connection only tells how somebody else has set up the
+/// `NM_ACTIVATION_STATE_FLAG_EXTERNAL`: the connection only tells how another user has set up the
 /// device.
 const EXTERNAL: u32 = 0x80;
 

@@ -40,8 +40,8 @@ pub trait Host: Send + Sync + 'static {
     /// The kernel or NetworkManager does not answer, or answers with an error.
     fn retrieve(&self, query: Query) -> BoxFuture<'_, Result<Retrieved, HostError>>;
 
-    /// Changes the network to `desired`, under a checkpoint of NetworkManager. What fails is rolled
-    /// back before this returns.
+    /// Changes the network to `desired`, under a checkpoint of NetworkManager. It rolls back a
+    /// failure before it returns.
     ///
     /// # Errors
     /// `desired` is invalid or cannot be had, or without NetworkManager, as nothing could be rolled
@@ -52,7 +52,7 @@ pub trait Host: Send + Sync + 'static {
         options: ApplyOptions,
     ) -> BoxFuture<'_, Result<(), HostError>>;
 
-    /// The checkpoints that NetworkManager holds, as paths on D-Bus. Whoever made them.
+    /// The checkpoints that NetworkManager holds, as paths on D-Bus. Their origin does not matter.
     ///
     /// # Errors
     /// NetworkManager is not there or does not answer.
@@ -106,7 +106,7 @@ pub trait Host: Send + Sync + 'static {
     /// NetworkManager is not there or does not answer.
     fn leave_alone(&self, links: Vec<String>) -> BoxFuture<'_, Result<(), HostError>>;
 
-    /// Asks once whether something answers over the host's network as it is at this moment: beside
+    /// Asks once whether something answers over the host's network as it is at this moment: next to
     /// other calls, not after them. `servers` are the name servers of the host, by its state.
     ///
     /// # Errors

@@ -91,7 +91,7 @@ impl Memory {
 
     /// Looks at the links, puts back each port that is known and has lost its bridge while the
     /// bridge is there, and remembers how things are. `bridges` are those that policies name,
-    /// beside those remembered. `configured` the links that somebody has configured, which are no
+    /// next to those remembered. `configured` the links that somebody has configured, which are no
     /// pods' whatever they look like, or `None` if that is not known: then none is remembered that
     /// was not. Nothing is written if nothing has changed.
     pub async fn reconcile(
@@ -129,7 +129,7 @@ impl Memory {
         Ok(reattached)
     }
 
-    /// Known ports that are there, without a bridge or on one that has been made anew, while theirs
+    /// Known ports that are there, without a bridge or on one that has been recreated, while theirs
     /// is there.
     fn lost(&self, seen: &Seen) -> Vec<Port> {
         let is_lost = |port: &&Port| {

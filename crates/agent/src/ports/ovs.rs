@@ -21,7 +21,7 @@ const FILE: &str = "ovs-ports.json";
 /// `external_ids:owner` of what ovs-cni has written.
 const OWNER: &str = "ovs-cni.network.kubevirt.io";
 /// `external_ids` of a port that was put back. ovs-cni removes a port when its pod goes, and then
-/// the device. What is put back in between nobody would remove.
+/// the device. Nobody else would remove a port that is put back in between.
 const PUT_BACK: &str = "weft.network/put-back";
 
 /// Columns of a port that are configuration and refer to no other rows (ovs-vswitchd.conf.db(5)).
@@ -83,7 +83,7 @@ impl Memory {
 
     /// Looks at Open vSwitch's database, puts back each port that is known and has lost its bridge
     /// while bridge and device are there, takes out again what was put back for a pod that has
-    /// gone, and remembers how things are. `bridges` are those that policies name, beside those
+    /// gone, and remembers how things are. `bridges` are those that policies name, next to those
     /// remembered, where there are none, or no Open vSwitch, nobody is asked.
     ///
     /// # Errors

@@ -317,7 +317,7 @@ impl Transactor {
         rolled_back.map_err(|error| failure.clone().not_rolled_back(&error))
     }
 
-    /// Rolls back every checkpoint that there is: of an agent that was killed, or of somebody else,
+    /// Rolls back every checkpoint that there is: of an agent that was killed, or of another user,
     /// whose change would be mixed with this one. How many there were.
     async fn roll_back_checkpoints(&self) -> Result<usize, Failure> {
         let failed = |error: HostError| Failure::host(Phase::Rollback, &error);

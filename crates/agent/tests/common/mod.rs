@@ -59,7 +59,8 @@ pub fn ip(arguments: &str) {
     );
 }
 
-/// A network namespace of its own beside the test's: the test itself stays where the API server is.
+/// A network namespace of its own next to the test's: the test itself stays where the API server
+/// is.
 pub struct Namespace {
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<thread::JoinHandle<()>>,

@@ -117,8 +117,8 @@ async fn what_changes_on_a_host_is_reported_and_nothing_else_is_written() {
         "it would be seen"
     );
 
-    // Asked for, it is looked at again. What is the same is not written. It comes back if somebody
-    // deleted it.
+    // Asked for, it is looked at again. The agent does not write an unchanged report. It comes back
+    // if somebody deleted it.
     weft.patch(
         "nns",
         "node-1",

@@ -575,7 +575,7 @@ async fn pods_ports(lab: &HostLab) {
     assert_ne!(link(host, "br1").await["ifindex"], index);
     reachable().await;
 
-    // Somebody deletes the bridge, and the agent makes it anew.
+    // Somebody deletes the bridge, and the agent recreates it.
     host.exec(&["nmcli", "connection", "delete", "br1"])
         .await
         .unwrap();

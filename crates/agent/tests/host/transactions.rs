@@ -265,7 +265,7 @@ async fn a_failed_probe_is_first_taken_for_the_fault_of_the_policy_that_brought_
         .await
         .unwrap();
 
-    // Now somebody else breaks what the policy wants to be sure of.
+    // Now another user breaks what the policy wants to be sure of.
     for (name, desired, probes) in [
         ("careful", &mtu("eth2", 1300), &probes),
         ("breaks-it", &without_address, &json!([])),
@@ -415,8 +415,8 @@ async fn a_killed_agent_goes_on_and_says_so() {
     }
 }
 
-/// Without NetworkManager nothing is judged and no try counted. What was granted meanwhile is done
-/// when it is back.
+/// Without NetworkManager nothing is judged and no try counted. The agent applies granted changes
+/// when NetworkManager is back.
 #[tokio::test]
 async fn what_is_wanted_while_network_manager_is_away_waits_for_it() {
     let weft = Installation::without_agents(HostLab::builder().hosts(1))

@@ -1,6 +1,6 @@
 //! `NetworkAddonsConfig`: which network add-ons a cluster has, and how they are set up.
 //!
-//! Beside the types: [`crd`], the definition with schema, CEL rules and printer columns, and
+//! Next to the types: [`crd`], the definition with schema, CEL rules and printer columns, and
 //! [`admission`], warnings about outdated spellings and limits to what accounts may write. Both are
 //! written to `deploy/` by `cargo run -p weft-api --example generate`.
 

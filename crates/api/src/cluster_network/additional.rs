@@ -94,7 +94,7 @@ pub struct StaticIpamConfig {
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub addresses: Option<Vec<StaticIpamAddress>>,
 
-    /// Routes beside that of the network itself.
+    /// Routes next to that of the network itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     pub routes: Option<Vec<StaticIpamRoute>>,

@@ -1,6 +1,6 @@
 //! `NetworkConfig`: the cluster's default network, its service proxy, and additional networks.
 //!
-//! Beside the types: [`crd`], the definition with schema, CEL rules and printer columns, and
+//! Next to the types: [`crd`], the definition with schema, CEL rules and printer columns, and
 //! [`admission`], the rules that the schema cannot hold. Both are written to `deploy/` by
 //! `cargo run -p weft-api --example generate`.
 

@@ -78,7 +78,7 @@ pub struct ClusterNetwork {
     #[schemars(range(min = 0, max = 128))]
     pub host_subnet_length: Option<i64>,
 
-    /// The same said the other way round, from a later version of this API: the length of the
+    /// The same said in reverse, from a later version of this API: the length of the
     /// prefix that each node gets, for example 23. Use one of the two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 128))]
@@ -115,7 +115,7 @@ fn service_network(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DefaultNetwork {
-    /// OpenShiftSDN, Flannel, or None for a network that somebody else brings.
+    /// OpenShiftSDN, Flannel, or None for a network that another user brings.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     #[schemars(required, length(max = 32), extend("x-kubernetes-validations" = rules::network_type()))]
     pub type_: Option<String>,

@@ -107,7 +107,7 @@ fn open_root(mut schema: Value) -> Value {
     schema
 }
 
-/// The type of the condition that is True: of an object here there is one, while nothing beside it
+/// The type of the condition that is True: of an object here there is one, while nothing next to it
 /// (such as Drifted) holds.
 fn status() -> Value {
     of_condition("Status", "string", "type", "The state in one word.")

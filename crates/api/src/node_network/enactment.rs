@@ -35,7 +35,7 @@ pub struct NodeNetworkConfigurationEnactmentSpec {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub policy: String,
 
-    /// The metadata.uid of the policy: one that was deleted and made anew under this name is
+    /// The metadata.uid of the policy: one that was deleted and recreated under this name is
     /// another one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub policy_uid: String,

@@ -47,7 +47,7 @@ pub struct NMStateSpec {
     #[schemars(schema_with = "scheduling::tolerations")]
     pub tolerations: Option<Vec<Toleration>>,
 
-    /// Kept, without effect: it placed pods that kubernetes-nmstate has beside its agent (webhook,
+    /// Kept, without effect: it placed pods that kubernetes-nmstate has next to its agent (webhook,
     /// metrics, certificates), which are not needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "scheduling::affinity")]

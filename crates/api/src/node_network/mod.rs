@@ -7,7 +7,7 @@
 //! - [`enactment`]: `NodeNetworkConfigurationEnactment`, one policy on one node;
 //! - [`installation`]: `NMState`, which brings the agent to the nodes.
 //!
-//! Beside the types: [`crds`], the definitions with schema, CEL rules and printer columns, and
+//! Next to the types: [`crds`], the definitions with schema, CEL rules and printer columns, and
 //! [`admission`], the rules that a schema cannot hold, and who may write what. Both are written to
 //! `deploy/` by `cargo run -p weft-api --example generate`.
 //!

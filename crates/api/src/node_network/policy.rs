@@ -44,7 +44,7 @@ pub struct NodeNetworkConfigurationPolicySpec {
 
     /// Parts of the node's current state by name, as expressions of nmstate's policy language. The
     /// desired state refers to them. They are evaluated with each try until the policy has
-    /// succeeded on the node. What they have found then stays until the policy changes.
+    /// succeeded on the node. Their results then stay until the policy changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<BTreeMap<String, String>>,
 

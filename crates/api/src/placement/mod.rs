@@ -5,7 +5,7 @@
 //! - [`standalone`](Database): how it runs without the operators of MariaDB and Keystone;
 //! - [`status`](PlacementApiStatus): what the operator reports.
 //!
-//! Beside the types: [`crd`], the definition with schema, CEL rules and printer columns, and
+//! Next to the types: [`crd`], the definition with schema, CEL rules and printer columns, and
 //! [`admission`], the rule that the schema cannot hold. Both are written to `deploy/` by
 //! `cargo run -p weft-api --example generate`.
 

@@ -35,7 +35,7 @@ fn services(generator: &mut SchemaGenerator) -> Schema {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RoutedOverride {
-    /// Labels and annotations that the Service has beside those that are always there, or instead
+    /// Labels and annotations that the Service has next to those that are always there, or instead
     /// of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<EmbeddedMetadata>,

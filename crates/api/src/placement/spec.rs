@@ -101,7 +101,7 @@ pub struct PlacementApiSpec {
     pub resources: Option<Resources>,
 
     /// Names of NetworkAttachmentDefinitions in the same namespace: networks that the pods are
-    /// attached to beside the default one.
+    /// attached to next to the default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::attachments")]
     pub network_attachments: Option<Vec<String>>,

@@ -51,8 +51,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
 #[derive(clap::Args)]
 struct Mtu {}
 
-/// Write the CNI configuration of this node, once it has its pod CIDRs. What it finds out is
-/// printed as one line of JSON, and is the container's termination message
+/// Write the CNI configuration of this node, once it has its pod CIDRs. It prints its findings as
+/// one line of JSON, which is the container's termination message
 #[derive(clap::Args)]
 struct CniConfig {
     /// This node's name

@@ -48,7 +48,7 @@ pub struct Args {
     )]
     probe_address: SocketAddr,
     /// Where /metrics is served over HTTPS, for clients whose token may get it. `probes`: plain,
-    /// beside the probes, for anybody. `off`
+    /// next to the probes, for anybody. `off`
     #[arg(long, default_value = "0.0.0.0:8443", env = "WEFT_METRICS_ADDRESS", value_name = "ADDRESS", value_parser = metrics_address)]
     metrics_address: MetricsAddress,
     /// The name of this replica in leases and events

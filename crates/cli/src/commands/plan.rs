@@ -53,8 +53,8 @@ pub struct Args {
     #[arg(long)]
     delete: bool,
 
-    /// File with NodeNetworkStates, and Nodes and policies beside them, to plan a policy by instead
-    /// of asking the cluster. May be given several times
+    /// File with NodeNetworkStates, and Nodes and policies next to them, to plan a policy by
+    /// instead of asking the cluster. May be given several times
     #[arg(long, value_name = "FILE", conflicts_with = "kubeconfig")]
     state: Vec<PathBuf>,
 

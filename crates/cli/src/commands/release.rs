@@ -32,7 +32,7 @@ use crate::{
 /// operator looks for. The record of the applied configuration stays. So do policies of nodes'
 /// networks, without Weft's finalizer. Weft's admission policies go, and so do its roles and
 /// bindings, but for those that the other operator has under the same name. A PlacementAPI and what
-/// it holds keep the finalizers that placement-operator has itself. That operator replaces the
+/// it holds keep the finalizers that placement-operator has itself. The other operator replaces the
 /// pods, one by one. Weft's operator must have been stopped before.
 #[derive(clap::Args)]
 #[command(after_help = "\

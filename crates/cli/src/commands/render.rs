@@ -21,8 +21,7 @@ use crate::{
 ///
 /// The same code runs in the operator, which adds its own labels and owner references. Images are
 /// taken from the same environment variables as there, for example MULTUS_IMAGE. A PlacementAPI is
-/// rendered with the Secrets that stand in the same files. What is printed then holds their
-/// passwords.
+/// rendered with the Secrets that stand in the same files. The output then holds their passwords.
 #[derive(clap::Args)]
 pub struct Args {
     /// File with one or more resources, a folder of such files, or - for stdin. May be given

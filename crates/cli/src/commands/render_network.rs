@@ -22,7 +22,7 @@ use crate::{
 /// Print all objects that a NetworkConfig leads to, in the form and by the command line of
 /// cluster-network-renderer
 ///
-/// Without a cluster, as the first pass on a new one. Images come from the same environment
+/// Without a cluster, as the first reconcile on a new one. Images come from the same environment
 /// variables as in the operator, for example NODE_IMAGE, and one that is needed and missing is an
 /// error. The record of the configuration is not among the objects.
 #[derive(clap::Args)]
@@ -57,8 +57,8 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(576..=65536))]
     mtu: Option<u32>,
 
-    /// A file with a line such as NODE_IMAGE=registry.example/node:1 for each image. What it names
-    /// counts more than the environment
+    /// A file with a line such as NODE_IMAGE=registry.example/node:1 for each image. Its names
+    /// count more than the environment
     #[arg(long, value_name = "FILE")]
     images: Option<PathBuf>,
 }

@@ -385,7 +385,7 @@ impl Domain {
             .collect()
     }
 
-    /// Beside the images: the operands' namespace, which is another one than the operator's.
+    /// Next to the images: the operands' namespace, which is another one than the operator's.
     fn shared_environment(&self) -> Vec<(&'static str, String)> {
         let mut variables = vec![(self.entry.install.namespace_variable, self.operands.clone())];
         variables.extend(self.keystones.clone());

@@ -333,7 +333,7 @@ mod tests {
         with_a_role(base, objects, made)
     }
 
-    /// Beside a role in the namespace, so that each holds its own.
+    /// Next to a role in the namespace, so that each holds its own.
     fn with_a_role(base: Value, objects: &[Manifest], made: &[ObjectKey]) -> Result<Vec<Value>> {
         let role = json!({"kind": "Role", "metadata": {"name": "another-granted"}});
         let binding = binding_of(&base);

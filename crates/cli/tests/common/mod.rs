@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-/// What a run of `weft` left behind.
+/// The result of a run of `weft`.
 #[derive(Debug)]
 pub struct Run {
     pub code: i32,
@@ -28,7 +28,7 @@ pub fn weft_with_stdin(folder: &Path, arguments: &[&str], stdin: &str) -> Run {
     run(&mut command(folder, arguments), stdin)
 }
 
-/// What it prints. Fails the test if it does not succeed.
+/// Returns the output. Fails the test if it does not succeed.
 pub fn printed(arguments: &[&str]) -> String {
     let run = weft(Path::new("."), arguments);
     assert_eq!(

@@ -17,7 +17,7 @@ const USER: &str =
     "system:serviceaccount:openshift-cluster-network-operator:cluster-network-operator";
 const RECORD: &str = "applied-default";
 
-/// What happens to the network, in this order.
+/// A change of the network, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Install,

@@ -1,5 +1,5 @@
-//! What happened in the cluster, in the order in which it did: resourceVersions are numbers of one
-//! sequence for the whole of etcd, so they put writes of different kinds in order.
+//! The events of the cluster in their order: resourceVersions are numbers of one sequence for the
+//! whole of etcd, so they order writes of different kinds.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ enum Event {
 /// Everything that happens to the resource and to Weft's objects, by watches of the test's own,
 /// straight from the API server.
 pub struct History {
-    /// What was written before is not in it.
+    /// Earlier writes are not in it.
     since: u64,
     events: Arc<Mutex<BTreeMap<u64, Event>>>,
     // Ends the watches when it goes.
@@ -141,7 +141,7 @@ fn read(event: WatchEvent<DynamicObject>, kind: Kind) -> Option<(u64, Event)> {
         }
     } else {
         let name = format!("{kind} {}", object["metadata"]["name"].as_str().unwrap());
-        // What is being deleted is as good as gone.
+        // An object that is being deleted counts as gone.
         if there && object["metadata"]["deletionTimestamp"].is_null() {
             Event::There(name)
         } else {

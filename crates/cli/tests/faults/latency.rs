@@ -127,7 +127,7 @@ async fn late_add_ons(cluster: &Cluster, proxy: &Proxy, wait: Wait, reference: &
     let installed = take(Step::Install, cluster, proxy).await;
     scenario::assert_same_outcome(&reference[0], &installed, &when(Step::Install));
 
-    // What somebody deletes comes back, and what somebody adds goes.
+    // A deleted object comes back, and an added field goes.
     cluster.delete(kinds::DAEMON_SET, NAMESPACE, "multus").await;
     cluster
         .patch(

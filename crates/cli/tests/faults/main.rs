@@ -1,6 +1,5 @@
-//! What may go wrong between the operator and its cluster, and what must come of it all the same:
-//! the same end state, nothing left over, nothing done twice, and a status that says nothing
-//! untrue.
+//! Faults between the operator and its cluster. The result must be the same: the same end state,
+//! nothing left over, nothing done twice, and a status without false claims.
 //!
 //! The operator is the real binary, the API server is the real one. Faults are made between them by
 //! the proxy of `weft-testenv`. `WEFT_EXHAUSTIVE=1` kills at every write instead of at a sample of

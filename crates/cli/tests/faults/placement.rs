@@ -19,7 +19,7 @@ pub const SPACE: &str = "openstack";
 const OPERATORS: &str = "weft-placement";
 pub const USER: &str = "system:serviceaccount:weft-placement:weft-placement-operator";
 
-/// What happens to a service, in this order.
+/// A change of the service, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// One that needs nobody.
@@ -118,7 +118,7 @@ fn uses(status: &Value, name: &str) -> bool {
     status["applicationCredentialSecret"] == name && status["lastAppliedTopology"]["name"] == name
 }
 
-/// What users and other operators bring before there is a service.
+/// Creates the objects that users and other operators make before there is a service.
 pub async fn prepare(site: &Site<'_>, steps: &[Step]) {
     if !steps.contains(&Step::InstallAmongPeers) {
         return database(site, "first.example").await;
@@ -195,8 +195,8 @@ fn writes(proxy: &Proxy) -> usize {
         .count()
 }
 
-/// What is different and is not of this life of the resource alone: its uid, and what the dice said
-/// of its account.
+/// Returns the differences, except for values of one life of the resource: its uid, and the random
+/// parts of its account.
 pub fn differences(expected: &Snapshot, now: &Snapshot) -> Vec<String> {
     let mut differences = expected.diff(now);
     let of_this_life = [

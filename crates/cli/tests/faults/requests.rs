@@ -201,7 +201,7 @@ async fn an_api_server_that_is_away_is_waited_for_in_patience() {
         away.remove();
 
         for (what, times) in attempts(&requests) {
-            // 100 ms, doubled each time, and at least half of that by the dice.
+            // 100 ms, doubled each time, and at least half of that by the random numbers.
             let pauses: Vec<_> = times
                 .windows(2)
                 .map(|pair| pair[1].duration_since(pair[0]).as_millis())
@@ -371,7 +371,7 @@ async fn a_request_that_is_never_answered_holds_up_nobody_for_ever() {
             && times[1].duration_since(times[0]).unsigned_abs() >= Duration::from_secs(15),
         "{times:?}"
     );
-    // What hung comes late, and does no harm.
+    // A late answer does no harm.
     let expected = cluster.snapshot().await;
     hanging.remove();
     proxy
@@ -386,7 +386,7 @@ async fn a_request_that_is_never_answered_holds_up_nobody_for_ever() {
     scenario::wait_same(&expected, &cluster, "after the late one").await;
 }
 
-/// What passes at once is made good before anybody is told.
+/// The operator repairs a brief failure before it reports one.
 #[tokio::test]
 async fn a_single_failure_is_not_told() {
     let cluster = Cluster::start_default().await;

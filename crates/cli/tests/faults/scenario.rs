@@ -8,7 +8,7 @@ use weft_testenv::proxy::{Match, Proxy, Recorded};
 
 use crate::harness::{Cluster, OPERATOR_USER, Snapshot, assert_same, wait_until};
 
-/// What a user does to the resource, in this order.
+/// A user's change of the resource, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Install,
@@ -96,7 +96,7 @@ pub async fn gone(cluster: &Cluster) {
         }
     })
     .await;
-    // What is deleted last may still be on its way through the garbage collector.
+    // The garbage collector may still delete the last object.
     wait_until("nothing is left", async || {
         let left = cluster.leftovers().await;
         let stays = |title: &String| {
@@ -135,8 +135,8 @@ pub async fn gone(cluster: &Cluster) {
     cluster.kubectl(&delete).await;
 }
 
-/// What a step led to: the cluster as it is then, and how often each object was created, changed
-/// and deleted on the way.
+/// The result of a step: the cluster after it, and how often each object was created, changed and
+/// deleted on the way.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub state: Snapshot,
@@ -151,7 +151,7 @@ pub struct Counts {
     pub deleted: usize,
 }
 
-/// What has come of a step that is finished.
+/// Returns the result of a finished step.
 pub async fn outcome(cluster: &Cluster, proxy: &Proxy) -> Outcome {
     Outcome {
         state: cluster.snapshot().await,
@@ -190,7 +190,7 @@ pub fn assert_same_outcome(reference: &Outcome, outcome: &Outcome, when: &str) {
         let counts = |outcome: &Outcome| {
             let mut counts = outcome.writes.get(path).copied().unwrap_or_default();
             // An authority and the certificate that it signs are written at once. Killed between
-            // the two, Weft does not know who signed the certificate, and makes it anew.
+            // the two, Weft does not know who signed the certificate, and recreates it.
             if path.contains("/secrets/") && counts.created == 1 && counts.changed == 1 {
                 counts.changed = 0;
             }

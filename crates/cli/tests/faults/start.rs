@@ -1,4 +1,4 @@
-//! What is missing or may not be seen when the operator starts, and later.
+//! Inputs that are missing or forbidden when the operator starts, and later.
 
 use std::{process::Command, time::Duration};
 
@@ -157,7 +157,7 @@ async fn a_kind_that_cannot_be_watched_slows_no_other() {
     }
 }
 
-/// What a single workload looks at is the matter of this workload only.
+/// An input of a single workload concerns this workload only.
 #[tokio::test]
 async fn an_input_that_cannot_be_seen_stops_its_component_only() {
     let cluster = Cluster::start(ClusterOptions {

@@ -241,8 +241,8 @@ async fn nothing_is_done_before_everything_is_known() {
         let operator = Operator::start_via(&cluster, &proxy).await;
         held.wait_hits(1, PATIENCE).await.unwrap();
         operator.wait_leading().await;
-        // What is listed in another place is no longer asked for, since the workloads are not known
-        // yet.
+        // The operator does not ask for objects in another place, because it does not know the
+        // workloads yet.
         let by_name = |name: &str| name == "secrets";
         let all_others = listed
             .iter()
@@ -297,7 +297,7 @@ async fn nothing_is_done_before_everything_is_known() {
     wait_same(&expected, &cluster, "at last").await;
 }
 
-/// What the operator's watches have listed whole so far: resource and namespace.
+/// Returns the complete lists of the operator's watches so far: resource and namespace.
 fn lists(proxy: &Proxy) -> BTreeSet<(String, String)> {
     let requests = proxy.requests();
     let answered = requests.iter().filter(|one| {

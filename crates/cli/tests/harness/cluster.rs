@@ -25,19 +25,19 @@ use super::{
 pub const NAMESPACE: &str = "cluster-network-addons";
 /// The name of the operator's Deployment and ServiceAccount, as shipped without `--single`.
 pub const OPERATOR: &str = "cluster-network-addons-operator";
-/// Who the operator is to the API server.
+/// User name of the operator, as the API server sees it.
 pub const OPERATOR_USER: &str =
     "system:serviceaccount:cluster-network-addons:cluster-network-addons-operator";
 
-/// What a [`Cluster`] is to be like.
+/// Properties of a [`Cluster`].
 pub struct ClusterOptions {
     /// kwok nodes, `node-1` and so on.
     pub nodes: usize,
-    /// What some pods do instead of becoming Ready at once.
+    /// Stages that replace "Ready at once" for some pods.
     pub stages: Vec<Stage>,
     /// Arguments of `weft manifests`.
     pub manifests: &'static [&'static str],
-    /// What the operator serves, by kind and name. NetworkAddonsConfig `cluster` by default.
+    /// Kind and name of the operator's resource. NetworkAddonsConfig `cluster` by default.
     pub resource: (Kind, &'static str),
     /// The namespace of that, where its kind has namespaces.
     pub resource_namespace: &'static str,
@@ -74,7 +74,7 @@ pub struct Cluster {
     /// Its environment, as shipped and as the kubelet fills it in.
     pub(super) operator_env: BTreeMap<String, String>,
     pub(super) operators_started: AtomicUsize,
-    /// What was there before any NetworkAddonsConfig, by uid.
+    /// Uids of the objects before any NetworkAddonsConfig.
     pub(super) before: snapshot::Uids,
     may_be_forbidden: bool,
 }
@@ -348,9 +348,9 @@ impl Cluster {
         self.wait_available().await
     }
 
-    /// What the certificate manager of KubeMacPool does in life: it writes the Secret that the
-    /// manager's pods mount. kwok runs no containers, so without this the operator rightly says
-    /// that KubeMacPool waits for the Secret.
+    /// Plays KubeMacPool's certificate manager: it writes the Secret that the manager's pods mount.
+    /// kwok runs no containers, so without this the operator rightly says that KubeMacPool waits
+    /// for the Secret.
     pub async fn play_kubemacpool(&self) {
         self.play_certificate("kubemacpool-service").await;
     }
@@ -373,8 +373,8 @@ impl Cluster {
         snapshot::take(self).await
     }
 
-    /// Waits until everything that is in this snapshot is as it was then. What it leaves out may be
-    /// as it likes.
+    /// Waits until everything that is in this snapshot is as it was then. Omitted fields may have
+    /// any value.
     pub async fn wait_same(&self, before: &Snapshot, when: &str) {
         wait_until(&format!("all is as before, {when}"), async || {
             let differences = before.diff(&snapshot::take_again(self, before).await);
@@ -393,8 +393,8 @@ impl Cluster {
         Some(Snapshot::of(object))
     }
 
-    /// What is there and was not before the first NetworkAddonsConfig, and is no work of the
-    /// cluster's own controllers.
+    /// Returns the objects that did not exist before the first NetworkAddonsConfig, except those of
+    /// the cluster's own controllers.
     pub async fn leftovers(&self) -> Vec<String> {
         snapshot::leftovers(self).await
     }

@@ -150,7 +150,7 @@ impl Planned {
         format!("{:#}", self.plan["restarts"])
     }
 
-    /// What the plan says of an object: the paths that differ, and whether it is removed.
+    /// Returns the plan's effect on an object: the differing paths, and whether it is removed.
     fn of_object(&self, key: &ObjectKey) -> (BTreeSet<String>, bool) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let is_it = |object: &&Value| {

@@ -31,8 +31,8 @@ pub fn is_exhaustive() -> bool {
     std::env::var_os("WEFT_EXHAUSTIVE").is_some_and(|value| value == "1")
 }
 
-/// Where the dice of a test begin: `WEFT_SEED`, to see a failure again, or any number. It is
-/// printed, so a failing test shows it.
+/// Where the random numbers of a test begin: `WEFT_SEED`, to see a failure again, or any number. It
+/// is printed, so a failing test shows it.
 pub fn seed() -> u64 {
     let seed = std::env::var("WEFT_SEED")
         .ok()

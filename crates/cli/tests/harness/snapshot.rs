@@ -54,8 +54,8 @@ impl Snapshot {
         }
     }
 
-    /// What is different, a line each: `- DaemonSet ns/name /spec/x: was` and
-    /// `+ DaemonSet ns/name /spec/x: is`.
+    /// Returns the differences, a line each: `- DaemonSet ns/name /spec/x: was` and `+ DaemonSet
+    /// ns/name /spec/x: is`.
     pub fn diff(&self, other: &Self) -> Vec<String> {
         let (before, after) = (self.lines(), other.lines());
         let gone = before
@@ -205,7 +205,7 @@ fn uid(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap_or_default()
 }
 
-/// What the cluster's own controllers make out of Weft's objects.
+/// Reports whether the cluster's own controllers derive this kind from Weft's objects.
 fn is_derived(kind: &str) -> bool {
     matches!(
         kind,

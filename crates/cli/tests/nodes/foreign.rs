@@ -1,4 +1,4 @@
-//! Type None: the network is somebody else's, and Weft adds the service proxy.
+//! Type None: the network is another user's, and Weft adds the service proxy.
 
 use std::fs;
 
@@ -7,8 +7,8 @@ use weft_testenv::lab::Lab;
 
 use crate::site::Site;
 
-/// What another network provider does, by hand: a bridge on each node, and routes to the others'
-/// pods.
+/// Does the work of another network provider by hand: a bridge on each node, and routes to the pods
+/// of other nodes.
 async fn install_network(site: &Site) {
     let mut routes = Vec::new();
     for node in site.lab.nodes() {

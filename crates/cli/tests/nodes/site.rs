@@ -344,7 +344,7 @@ fn binary() -> std::path::PathBuf {
     std::env::var_os("WEFT_BIN").map_or_else(|| env!("CARGO_BIN_EXE_weft").into(), Into::into)
 }
 
-/// What `weft` prints.
+/// Returns the output of `weft`.
 fn weft(arguments: &[&str]) -> String {
     let output = Command::new(binary())
         .args(arguments)

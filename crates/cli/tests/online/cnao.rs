@@ -1,6 +1,6 @@
 //! The switch from the real objects of cluster-network-addons-operator 0.102.0. With its images in
-//! Weft's variables, the pods restart that `docs/compatibility/network-addons-config.md` lists with a
-//! reason, and no others.
+//! Weft's variables, the pods restart that `docs/compatibility/network-addons-config.md` lists with
+//! a reason, and no others.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,4 @@
-//! What goes wrong before anything is done: a line or two that name the way out.
+//! Errors before the command does anything: a line or two that name the way out.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What `kubectl get` prints is a file like any other.
+//! The output of `kubectl get` is a file like any other.
 
 use crate::{harness::*, user::*};
 
@@ -76,7 +76,7 @@ async fn objects_are_taken_as_kubectl_prints_them_with_all_their_fields() {
         .json();
     assert_eq!(planned["resources"][0]["effect"], "none", "{planned:#}");
 
-    // What is wrong in an item is told at its line.
+    // The report about a mistake in an item has the item's line.
     let line = all
         .lines()
         .position(|line| line.trim() == "type: linux-bridge")

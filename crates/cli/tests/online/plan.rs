@@ -1,4 +1,4 @@
-//! What `weft plan` prints is what then happens.
+//! The operator then does exactly what `weft plan` prints.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use weft_testenv::{ADMIN, AuditEvent};
 
 use crate::{harness::*, user::*};
 
-/// What happens to objects, each as `create DaemonSet.apps/ns/name`.
+/// The effects on objects, each as `create DaemonSet.apps/ns/name`.
 pub type Writes = BTreeSet<String>;
 
 /// Fixed, so that a failure can be repeated.
@@ -201,8 +201,8 @@ pub fn planned(plan: &Value) -> Writes {
         .collect()
 }
 
-/// What the operator then wrote, by the audit log: everything but its own notes, its lease and what
-/// it tells.
+/// Returns the operator's writes by the audit log: everything but its own notes, its lease and its
+/// reports.
 pub fn done(cluster: &Cluster, before: usize) -> Writes {
     let notes = [
         "weft-inventory-networkaddonsconfig-cluster",
@@ -244,7 +244,7 @@ fn title(kind: Kind, namespace: &str, name: &str) -> String {
 async fn it_changes_nothing_and_shows_what_everybody_asks() {
     let cluster = Cluster::start_default().await;
     let example = example("network-addons-config.yaml");
-    // What the admin does here, but for kubectl, is done by weft.
+    // Except for kubectl, the admin uses only weft here.
     let requests = |cluster: &Cluster| {
         let all = cluster.control_plane.audit_events().unwrap();
         let (writes, reads): (Vec<_>, Vec<_>) = all
@@ -389,7 +389,7 @@ async fn reading_is_all_that_it_needs() {
     run(&kubeconfig, &["plan", "-f", "-"], &example)
         .await
         .ended(0);
-    // What somebody else added where Weft answers for all.
+    // A field of another user in a place that Weft owns completely.
     let added = json!({"spec": {"template": {"metadata": {"annotations": {"added": "by-hand"}}}}});
     drop(_operator);
     cluster

@@ -63,7 +63,7 @@ async fn what_it_prints_of_a_placement_api_is_what_then_happens() {
         "auth": {"strategy": "noauth2"}, "database": {"urlSecret": {"name": "placement-db"}}
     });
 
-    // What it waits for is told, and where nobody would do anything.
+    // The plan names the objects that it waits for, and says if no operator would act.
     let waits = plan(&cluster, &file(SPACE, &spec), 1).await;
     assert!(
         notes(&waits).contains("InputReady: Input data resources missing: secret/placement-db; what comes after that is not shown"),

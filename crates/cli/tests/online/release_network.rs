@@ -119,9 +119,9 @@ async fn there_and_back(file: &str, namespace: &str) {
     let resource = cluster.resource().await.unwrap();
     assert_eq!(resource["metadata"].get("finalizers"), None);
 
-    // What pods use is owned by nobody: the other operator may come days later, and somebody delete
-    // the resource meanwhile. Additional networks belong to the resource, in the form of the other
-    // operator.
+    // Nothing owns the objects that pods use: the other operator may come days later, and a user
+    // may delete the resource meanwhile. Additional networks belong to the resource, in the form of
+    // the other operator.
     let owner = json!([
         {
             "apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig",

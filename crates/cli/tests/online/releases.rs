@@ -188,7 +188,7 @@ impl Fact {
     }
 }
 
-/// What KubeMacPool was told, and what users put in front of the macvtap device plugin.
+/// The settings of KubeMacPool, and the objects that users created for the macvtap device plugin.
 fn range() -> Value {
     json!({"RANGE_START": "02:5f:11:00:00:00", "RANGE_END": "02:5f:11:ff:ff:ff"})
 }
@@ -369,7 +369,7 @@ async fn there_and_back(cluster: &Cluster, release: &str) {
     cluster
         .kubectl(&["delete", "networkaddonsconfig", "cluster", "--timeout=60s"])
         .await;
-    // What users configured stays, and the garbage collector takes its time.
+    // Users' configurations stay, and the garbage collector takes its time.
     let is_removed =
         |fact: &&Fact| fact.name != DEVICE_PLUGIN && !STAY.contains(&(fact.kind, fact.name));
     wait_until(&format!("all of {release} is gone"), async || {

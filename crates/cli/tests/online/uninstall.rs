@@ -291,8 +291,8 @@ async fn the_operator_that_weft_replaces_is_left_alone() {
     is_left_alone().await;
 }
 
-/// Whatever `weft manifests` installed and whatever came of the resource is gone, but for these
-/// definitions and those that stay.
+/// The objects of `weft manifests` and of the resource are gone, except for these definitions and
+/// those that stay.
 async fn nothing_is_left(cluster: &Cluster, definitions: &[&str]) {
     for namespace in [NAMESPACE, cluster.operator_namespace()] {
         assert!(

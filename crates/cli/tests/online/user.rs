@@ -10,7 +10,7 @@ use tokio::{io::AsyncWriteExt, process::Command};
 
 use crate::harness::*;
 
-/// What a run of `weft` left behind.
+/// The result of a run of `weft`.
 #[derive(Debug)]
 pub struct Run {
     pub code: i32,
@@ -28,7 +28,7 @@ impl Run {
         }
     }
 
-    /// What it printed as JSON.
+    /// Returns its output as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }

@@ -117,7 +117,7 @@ pub async fn wait_gone(cluster: &Cluster) {
     .await;
 }
 
-/// What the pods of the Job and of the Deployment are to be.
+/// Returns the wanted pods of the Job and of the Deployment.
 pub async fn pods(cluster: &Cluster) -> (PodSpec, PodSpec) {
     let jobs = cluster
         .kubectl(&["-n", NAMESPACE, "get", "jobs", "-o", "json"])

@@ -1,4 +1,4 @@
-//! What a Keystone holds, by names.
+//! The entries of a Keystone, by names.
 
 use std::collections::BTreeMap;
 

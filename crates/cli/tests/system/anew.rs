@@ -1,4 +1,4 @@
-//! Fields that nobody can change in place: what somebody has made with other ones is made anew.
+//! Fields that nobody can change in place: what somebody has made with other ones is recreated.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ async fn what_cannot_be_changed_in_place_is_made_anew_and_nothing_else_is_touche
         Ok(())
     })
     .await;
-    // What status said before may still stand for a moment: the cluster's controllers write last.
+    // The earlier status may remain for a moment, because the cluster's controllers write last.
     cluster.wait_same(&before, "made anew").await;
     cluster.wait_available().await;
     assert!(
@@ -112,7 +112,7 @@ async fn what_cannot_be_changed_in_place_is_made_anew_and_nothing_else_is_touche
     assert_eq!(work(&proxy), BTreeSet::new());
 }
 
-/// What was written to, but for status.
+/// Returns the objects that were written to, except for status.
 fn work(proxy: &Proxy) -> BTreeSet<String> {
     let writes = proxy.writes().into_iter().map(|write| write.info);
     let work =
@@ -121,7 +121,7 @@ fn work(proxy: &Proxy) -> BTreeSet<String> {
         .collect()
 }
 
-/// Deletes an object and makes it again with something changed, as somebody else. Returns its new
+/// Deletes an object and makes it again with something changed, as another user. Returns its new
 /// uid.
 async fn made_otherwise(
     cluster: &Cluster,

@@ -1,4 +1,4 @@
-//! What is decided once stays decided: over restarts and upgrades of the operator, on the way from
+//! A decided value stays: over restarts and upgrades of the operator, on the way from
 //! cluster-network-addons-operator and back. And it is forgotten with the resource.
 
 use std::process::Command;
@@ -105,7 +105,7 @@ async fn a_random_range_survives_restart_upgrade_and_the_way_to_cnao_and_back() 
     cluster.wait_available().await;
     assert_eq!(range(&cluster).await, drawn);
 
-    // To CNAO: what it reads holds the range, beside all else in its own form.
+    // To CNAO: what it reads holds the range, next to all else in its own form.
     operator.terminate().await;
     cluster
         .kubectl(&[
@@ -152,7 +152,7 @@ async fn a_random_range_survives_restart_upgrade_and_the_way_to_cnao_and_back() 
     // And back.
     cluster.apply_manifests(&[]).await;
     let operator = Operator::start_default(&cluster).await;
-    // Status says Available since before: the operator has looked once it has ended a pass.
+    // Status says Available since before: the operator has looked once it has ended a reconcile.
     a_pass(&operator).await;
     cluster.wait_available().await;
     assert!(
@@ -503,7 +503,7 @@ fn without_range(snapshot: &Snapshot) -> Snapshot {
             .iter()
             .any(|range| name.ends_with(range))
     });
-    // Who created it by which command of kubectl is the test's own.
+    // The creator's name in `managedFields` belongs to the test.
     if let Some(resource) = snapshot.objects.get_mut("NetworkAddonsConfig cluster") {
         resource["metadata"]
             .as_object_mut()

@@ -1,8 +1,8 @@
 //! cert-manager in place of Weft's own certificates: its definitions are the real ones, and come
 //! and go as they do in life.
 //!
-//! cert-manager itself does not run here. What it does with a Certificate, [`issue`] and [`inject`]
-//! do openly: they write the Secret, and the CA bundle of the webhook.
+//! cert-manager itself does not run here. [`issue`] and [`inject`] openly do the work of
+//! cert-manager with a Certificate: they write the Secret, and the CA bundle of the webhook.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use kube::api::{Patch, PatchParams};
@@ -286,8 +286,8 @@ async fn webhook(cluster: &Cluster) -> Value {
         .unwrap_or_default()
 }
 
-/// What cert-manager does: it makes a certificate that signs itself, and writes it into the Secret
-/// by server-side apply. Returns it.
+/// Plays cert-manager: it makes a certificate that signs itself, and writes it into the Secret by
+/// server-side apply. Returns it.
 async fn issue(cluster: &Cluster) -> String {
     let key = rcgen::KeyPair::generate().unwrap();
     let certificate = rcgen::CertificateParams::new(vec![SERVER.to_owned()])
@@ -317,7 +317,7 @@ async fn issue(cluster: &Cluster) -> String {
     certificate
 }
 
-/// What its injector does: it writes the certificate into the webhook that asks for it
+/// Plays its injector: it writes the certificate into the webhook that asks for it
 /// (<https://cert-manager.io/docs/concepts/ca-injector/>).
 async fn inject(cluster: &Cluster, certificate: &str) {
     let webhook = wait_until("the webhook asks for its CA bundle", async || {

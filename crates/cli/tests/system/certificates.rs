@@ -223,7 +223,7 @@ async fn somebody_elses_secret_is_left_alone_until_it_may_be_taken() {
             .await,
         None
     );
-    // It is of another type, so it is made anew.
+    // It is of another type, so it is recreated.
     cluster
         .kubectl(&[
             "-n",
@@ -238,7 +238,7 @@ async fn somebody_elses_secret_is_left_alone_until_it_may_be_taken() {
     Found::in_(&cluster).await.connect(SERVER).await.unwrap();
 }
 
-/// What server and client go by.
+/// The certificates that server and client use.
 pub struct Found {
     pub secret: Value,
     pub certificate: Vec<u8>,
@@ -359,12 +359,12 @@ fn strangers_authority() -> String {
         .pem()
 }
 
-/// What `weft` prints about the resource of this test.
+/// Returns the output of `weft` about the resource of this test.
 async fn weft(cluster: &Cluster, arguments: &[&str]) -> String {
     weft_about(cluster, RESOURCE, arguments).await
 }
 
-/// What `weft` prints that is given this on stdin.
+/// Returns the output of `weft` with this text on stdin.
 pub async fn weft_about(cluster: &Cluster, input: &str, arguments: &[&str]) -> String {
     let mut child = Command::new(weft_binary())
         .args(arguments)

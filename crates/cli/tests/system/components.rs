@@ -70,8 +70,7 @@ async fn a_removed_component_goes_alone_and_comes_again_and_nothing_stale_stays(
     writers.retain(|writer| writer != "somebody Update");
     assert_same(&whole, &again, "removed and added again");
 
-    // What an earlier version called otherwise: the inventory still names it, the components do
-    // not.
+    // A name of an earlier version: the inventory still holds it, the components do not.
     let stale = ObjectKey::new(
         kinds::CONFIG_MAP,
         NAMESPACE,

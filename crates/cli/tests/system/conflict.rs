@@ -1,4 +1,4 @@
-//! Never fight: what is somebody else's stays as it is, and status says what to do.
+//! Never fight: what is another user's stays as it is, and status says what to do.
 
 use serde_json::{Value, json};
 use weft_plan::{OWNER_LABEL, kinds};
@@ -12,11 +12,11 @@ const NAD: &str = "network-attachment-definitions.k8s.cni.cncf.io";
 #[tokio::test]
 async fn somebody_elses_objects_are_left_until_their_owner_agrees() {
     let cluster = Cluster::start_default().await;
-    // Installed by somebody else, before Weft.
+    // Installed by another user, before Weft.
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "multus", "labels": {"app": "theirs"}},
         "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
     cluster.apply(&role.to_string()).await;
-    // This one happens to be what Weft would make: it is somebody else's all the same.
+    // This one happens to be what Weft would make: it is another user's all the same.
     let mut equal = render("network-addons-config.yaml")
         .into_iter()
         .find(|object| object["metadata"]["name"] == EQUAL)

@@ -136,8 +136,8 @@ pub async fn gone(cluster: &Cluster) {
     .await;
 }
 
-/// Weft's objects, the pods and the Secret are gone before the resource is. What the cluster makes
-/// of them follows.
+/// Weft's objects, the pods and the Secret are gone before the resource is. Objects that the
+/// cluster derives from them follow.
 async fn nothing_is_left(cluster: &Cluster, after: &str) {
     let left = cluster.leftovers().await;
     let derived = [

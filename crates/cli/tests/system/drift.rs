@@ -1,5 +1,5 @@
-//! Whatever is deleted, edited or added where it does not belong is put right, by watch. What is
-//! other people's stays theirs.
+//! The operator repairs deleted, edited and wrongly added objects, by watch. Fields of others stay
+//! theirs.
 
 use serde_json::{Value, json};
 use weft_plan::{Inventory, Kind, ObjectKey, kinds};
@@ -165,8 +165,8 @@ async fn an_autoscaler_is_left_alone(cluster: &Cluster) {
     assert_eq!(repaired["spec"]["replicas"], 2);
 }
 
-/// What of an object is somebody else's by right, and stays when the operator puts the rest of the
-/// very same object right.
+/// Fields of an object that belong to another user stay when the operator repairs the rest of the
+/// same object.
 async fn others_is_kept(cluster: &Cluster) {
     let theirs = json!({
         "metadata": {
@@ -182,7 +182,7 @@ async fn others_is_kept(cluster: &Cluster) {
             }
         }
     });
-    // What the certificate manager of KubeMacPool does in life.
+    // Plays KubeMacPool's certificate manager.
     let bundle = "LS0tLS1CRUdJTg==";
     let mut webhook = cluster
         .get(
@@ -227,7 +227,7 @@ async fn others_is_kept(cluster: &Cluster) {
         let before = cluster.patch(kind, NAMESPACE, name, kept).await;
         assert!(is_kept(&before), "{name}: {before:#}");
         if kind == kinds::MUTATING_WEBHOOK_CONFIGURATION {
-            // Added to, not emptied: a webhook that is made anew has lost its bundle, and gets it
+            // Added to, not emptied: a webhook that is recreated has lost its bundle, and gets it
             // from KubeMacPool again.
             let rule = json!({
                 "apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"],
@@ -269,7 +269,7 @@ fn has_theirs(live: &Value) -> bool {
         && live["metadata"]["annotations"]["example.com/note"] == "hello"
 }
 
-/// An edit by somebody else.
+/// An edit by another user.
 enum Edit {
     /// A JSON merge patch.
     Merge(Value),

@@ -1,5 +1,5 @@
-//! What is not as it should be and is left so, because the resource asks for that:
-//! `driftPolicy: Report`, and the pause annotation.
+//! Drift that stays because the resource asks for that: `driftPolicy: Report`, and the pause
+//! annotation.
 
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, process::Command};
@@ -138,7 +138,7 @@ async fn under_report_drift_is_left_and_told_and_what_is_asked_for_anew_is_done(
         .unwrap();
     assert_eq!(multus["state"], "Degraded", "{multus:#}");
 
-    // A certificate that is of no use is made anew all the same.
+    // A certificate that is of no use is recreated all the same.
     cluster
         .patch(
             kinds::SECRET,
@@ -308,7 +308,7 @@ async fn during_a_pause_nothing_is_written_but_status() {
     cluster.wait_available().await;
     cluster.wait_same(&before, "after the pause").await;
 
-    // A deletion waits, too. Whoever writes yes means it.
+    // A deletion waits, too. The value `yes` pauses, too.
     annotate(&cluster, json!("yes")).await;
     cluster
         .wait_condition(

@@ -27,7 +27,7 @@ async fn memory_of_cluster_network_does_not_grow_with_labelled_foreign_objects()
     let cluster = cluster_network::start().await;
     let operator = Operator::start_default(&cluster).await;
     cluster.apply(&example("network-config-flannel.yaml")).await;
-    // Neither in a namespace of somebody else's nor in one of its own.
+    // Neither in a namespace of another user's nor in one of its own.
     withstands(
         &cluster,
         operator,

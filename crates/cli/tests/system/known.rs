@@ -92,7 +92,7 @@ async fn a_failed_deletion_is_not_forgotten() {
         assert!(of_ovs().await.is_some());
     };
     is_told().await;
-    // Neither by the next pass,
+    // Neither by the next reconcile,
     let before = passes(&operator).await;
     cluster
         .patch_resource(json!({"spec": {"linuxBridge": null}}))
@@ -282,7 +282,7 @@ async fn webhooks_without_their_servers_block_neither_operator_nor_operands() {
     cluster
         .install(&example("network-addons-config.yaml"))
         .await;
-    // Of the operator and of each add-on, made anew while the webhooks are there.
+    // Of the operator and of each add-on, recreated while the webhooks are there.
     let pods = |namespace: &'static str| cluster.api(kinds::POD, namespace);
     let mut made_anew = 0;
     for mut pod in pods(NAMESPACE).list(&Default::default()).await.unwrap() {

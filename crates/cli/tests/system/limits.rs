@@ -173,7 +173,7 @@ async fn metrics_are_read_while_clients_hold_connections_and_guess_tokens() {
         read(&server, &reader).await.unwrap();
     }
     let (asked, took) = (reviews() - before, start.elapsed());
-    // Five at once, then one a second, and one a minute about the reader.
+    // [`schema`] knows the states that nmstate accepts, without the library.
     let seconds = took.as_secs() as usize + 1;
     assert!(
         asked <= 5 + seconds + seconds.div_ceil(60),
@@ -184,7 +184,7 @@ async fn metrics_are_read_while_clients_hold_connections_and_guess_tokens() {
         "each is asked about or refused: {asked}, {refused}"
     );
 
-    // A token that is new is not held up by what somebody else does.
+    // A token that is new is not held up by what another user does.
     let elsewhere = server.from(Ipv4Addr::new(127, 0, 0, 2));
     read(&elsewhere, &renewed).await.unwrap();
 }

@@ -29,7 +29,7 @@ async fn the_config_is_made_once_and_another_one_is_waited_for() {
     cluster.wait_available().await;
     assert_eq!(data(DEFAULT).await, Some(json!({"DP_MACVTAP_CONF": "[]"})));
 
-    // What the user writes stays, also when Weft puts something else of the component right.
+    // The user's edit stays, also when Weft repairs another part of the component.
     let devices = json!({"DP_MACVTAP_CONF": r#"[{"name": "dataplane", "lowerDevice": "eth0", "mode": "bridge", "capacity": 50}]"#});
     cluster
         .patch(

@@ -25,7 +25,7 @@ use crate::harness::*;
 const MODERN: &[&SupportedProtocolVersion] = &[&TLS13];
 const OLDER: &[&SupportedProtocolVersion] = &[&TLS12];
 
-/// Who may read metrics, and who may not.
+/// Accounts with and without the right to read metrics.
 pub const ACCOUNTS: &str = "
 apiVersion: v1
 kind: ServiceAccount
@@ -206,7 +206,7 @@ async fn until(
     .await;
 }
 
-/// The operator's port for metrics, and whence it is asked.
+/// The operator's port for metrics, and from where it is asked.
 pub struct Server {
     pub address: SocketAddr,
     client: Ipv4Addr,

@@ -20,7 +20,7 @@ use crate::{
 
 const INVENTORY: &str = "weft-inventory-networkaddonsconfig-cluster";
 
-/// What users make besides: the ConfigMap that a history may name.
+/// A user's object: the ConfigMap that a history may name.
 const THEIRS: &str = "ConfigMap cluster-network-addons/mine";
 
 fn history(seed: u64) -> Vec<Act> {
@@ -80,11 +80,11 @@ struct World {
     operator: Operator,
 }
 
-/// Somebody's resource.
+/// It prints its findings as one line of JSON, which is the container's termination message
 struct Life {
-    /// What its specification is.
+    /// The specification.
     spec: Value,
-    /// What it was when it was valid last, in this life.
+    /// The last valid specification in this life.
     good: Option<Value>,
 }
 
@@ -233,7 +233,7 @@ impl World {
         .await;
     }
 
-    /// Whatever makes the operator look: it finds nothing to do.
+    /// Any event makes the operator look, and it finds nothing to do.
     async fn a_pass_writes_nothing(&self) {
         self.proxy.clear();
         let before = passes(&self.operator).await;
@@ -282,8 +282,8 @@ impl World {
         .await;
     }
 
-    /// What is there because of the resource: not what the cluster's own controllers still have to
-    /// collect, nor what stays for good.
+    /// Returns the objects that exist because of the resource, without those that the cluster's own
+    /// controllers still collect and those that stay for good.
     async fn left(&self) -> Vec<String> {
         const DERIVED: [&str; 6] = [
             "ControllerRevision ",

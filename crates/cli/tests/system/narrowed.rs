@@ -38,7 +38,7 @@ async fn a_component_that_the_roles_do_not_cover_is_named_and_the_others_come_an
         "{message}"
     );
     assert_eq!(condition(&status, "Available")["status"], "False");
-    // What it did make of that component goes as well.
+    // Its earlier objects of that component go as well.
     assert!(
         cluster
             .leftovers()

@@ -1,5 +1,5 @@
 //! OpenShift, as far as an API server can be one: its real definitions, and the objects that Weft
-//! makes of them. What OpenShift itself does with these does not run here.
+//! makes of them. OpenShift's own work with these objects does not run here.
 
 use serde_json::{Value, json};
 use weft_plan::kinds;
@@ -43,7 +43,7 @@ async fn pods_get_their_constraints_and_nothing_is_left_of_them() {
     );
     becomes_idle(&cluster, &proxy).await;
 
-    // They are kept in order: what somebody permits to somebody else is taken back.
+    // They are kept in order: what somebody permits to another user is taken back.
     let before = cluster
         .masked(kinds::SECURITY_CONTEXT_CONSTRAINTS, "", "multus")
         .await
@@ -144,7 +144,7 @@ async fn multus_is_left_to_openshifts_own_operator_while_that_runs_it() {
             .is_some()
     );
 
-    // What does not go with it.
+    // Objects that do not go with it.
     cluster
         .patch_resource(json!({"spec": {"multusDynamicNetworks": {}, "macvtap": {}}}))
         .await;

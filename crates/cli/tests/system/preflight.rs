@@ -1,4 +1,4 @@
-//! What a node lacks for an add-on: the add-on's own script finds it out there, and status names
+//! A missing requirement of an add-on on a node: the add-on's own script finds it, and status names
 //! the node and the way out.
 
 use std::process::Command;

@@ -33,7 +33,7 @@ async fn sigterm_during_an_installation_ends_cleanly_and_the_next_one_finishes_i
         lease["spec"]["holderIdentity"], "",
         "the next one need not wait for the end of the lease"
     );
-    // What was in flight has ended: nothing was cut off.
+    // All requests in flight have ended, and none was cut off.
     let cut: Vec<_> = proxy
         .writes()
         .into_iter()

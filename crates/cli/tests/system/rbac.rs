@@ -155,7 +155,7 @@ async fn a_permission_taken_away_is_named_and_holds_up_only_what_needs_it() {
 
 #[tokio::test]
 async fn no_rule_is_missing_and_none_is_unused() {
-    // That none is missing is seen by every test: a 403 fails it, see `Cluster`.
+    // Every test checks that no rule is missing: a 403 fails it, see `Cluster`.
     let cluster = Cluster::start_default().await;
     cluster
         .define(&["certificates.cert-manager.io", "issuers.cert-manager.io"])
@@ -168,7 +168,7 @@ async fn no_rule_is_missing_and_none_is_unused() {
         },
     )
     .await;
-    // Whoever asks for metrics is asked after.
+    // The operator asks the API server about each reader of metrics.
     let token = cluster.kubectl(&["create", "token", "default"]).await;
     let answer = Server::at(operator.metrics_address().await)
         .get("/metrics", Some(token.trim()))
@@ -188,7 +188,7 @@ async fn no_rule_is_missing_and_none_is_unused() {
             .await;
         cluster.wait_available().await;
     }
-    // What others install later. Somebody deletes one of each, and holds it.
+    // Objects that others install later. Somebody deletes one of each, and holds it.
     cluster
         .define(&[
             "networks.operator.openshift.io",
@@ -227,7 +227,7 @@ async fn no_rule_is_missing_and_none_is_unused() {
             .await;
         cluster.wait_available().await;
     }
-    // What another domain serves, which this test plays.
+    // The object of another domain, which this test plays.
     let definition = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../deploy/crds/nmstates.nmstate.io.yaml"
@@ -380,7 +380,7 @@ async fn is_labelled_again(cluster: &Cluster, kind: Kind, name: &str) {
     .await;
 }
 
-/// What the add-ons ask of the operator of the nodes' networks.
+/// The wish of the add-ons to the operator of the nodes' networks.
 const NMSTATE: &str = "cluster-network-addons";
 
 /// Says of it what that operator says, and waits until the add-ons believe it.

@@ -99,8 +99,8 @@ async fn a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_wakes()
 
     stopped.operator.signal(Signal::STOP);
     other.operator.wait_leading().await;
-    // What the stopped one would put right at once if it believed that it still leads: its watches
-    // bring it all when it wakes.
+    // Drift that the stopped replica would repair if it believed that it still leads: its watches
+    // report it when it wakes.
     cluster
         .patch_resource(json!({"spec": {"ovs": null, "imagePullPolicy": "IfNotPresent"}}))
         .await;
@@ -158,7 +158,7 @@ async fn a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_wakes()
     assert_same(&before, &cluster.snapshot().await, "with both awake");
 }
 
-/// What was written, but for the lease.
+/// Returns the writes, except for the lease.
 fn works(requests: &[Recorded]) -> Vec<String> {
     let works = requests.iter().filter(|request| {
         Match::any().all_writes().selects(&request.info) && request.info.resource != "leases"

@@ -114,7 +114,7 @@ fn without(changes: &[options::Change]) -> Value {
 struct Workload {
     uid: String,
     generation: i64,
-    /// What its pods are made from.
+    /// The template of its pods.
     template: Value,
 }
 

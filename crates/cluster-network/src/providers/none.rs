@@ -1,4 +1,4 @@
-//! `None`: the default network is somebody else's.
+//! `None`: the default network is another user's.
 
 use weft_api::cluster_network::DefaultNetwork;
 use weft_plan::{FieldChange, Manifest, Problem};

@@ -12,9 +12,9 @@ const DEPLOYING: &str = "Deploying";
 /// Something cannot be applied.
 const INTERNAL_ERROR: &str = "InternalError";
 
-/// The usual conditions. Each has a reason, as there. What is wrong with the resource itself, or
-/// sticks on the nodes, has one of its own, which kubernetes-nmstate did not tell apart.
-/// `Available` also tells of fields without effect.
+/// The usual conditions. Each has a reason, as there. Mistakes in the resource, and trouble on the
+/// nodes, have a reason of their own, which kubernetes-nmstate did not distinguish. `Available`
+/// also tells of fields without effect.
 pub(super) fn conditions(report: &Report, previous: &Value, now: Timestamp) -> Vec<Condition> {
     let mut all = weft_plan::conditions(report, previous, now);
     if report.blocked.is_some() {

@@ -1,4 +1,4 @@
-//! `NMState`: how the node agent is deployed. Pure: no I/O, no clock, no dice.
+//! `NMState`: how the node agent is deployed. Pure: no I/O, no clock, no random numbers.
 //!
 //! A decision goes through three steps, one module each: [`config`] turns the resource into a
 //! [`config::Effective`], every default filled in, or lists all that is wrong with it. [`build`]

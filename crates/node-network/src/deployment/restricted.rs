@@ -1,6 +1,6 @@
 //! The manifests against the restricted profile of the Pod Security Standards
 //! (<https://kubernetes.io/docs/concepts/security/pod-security-standards/>): what departs from it
-//! has its reason beside it, and nothing else does.
+//! has its reason next to it, and nothing else does.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};

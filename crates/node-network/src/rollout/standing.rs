@@ -27,7 +27,7 @@ impl Standing {
     ///
     /// The agent's report counts only for the current specification (`status.observedGeneration`).
     /// While the agent may have read a specification without a report, the enactment is in flux.
-    /// Generations are compared by equality alone, since a policy that was made anew begins with 1.
+    /// Generations are compared by equality alone, since a policy that was recreated begins with 1.
     pub fn of(policy: &Policy, enactment: Option<&Enactment>) -> Self {
         Self::towards(Decision::Granted, policy, enactment)
     }

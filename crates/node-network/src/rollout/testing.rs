@@ -432,7 +432,7 @@ impl Cluster {
             // that waits.
             let counts = match object["spec"]["wanted"]["decision"] == "Revert" {
                 true => is_for(object) == Some(false),
-                // Generations begin anew with a policy that is made anew.
+                // Generations begin anew with a policy that is recreated.
                 false => {
                     object["spec"]["wanted"]["generation"] == *generation
                         && object["spec"]["policyUid"] == self.policies[policy]["metadata"]["uid"]

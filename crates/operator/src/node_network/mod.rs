@@ -1,6 +1,6 @@
 //! The controller of policies: which node may change when, and what the policies say about it.
 //!
-//! It runs beside the controller of NMState, under the same lease. Its decisions are pure, see
+//! It runs next to the controller of NMState, under the same lease. Its decisions are pure, see
 //! [`weft_node_network::rollout`].
 
 mod caches;

@@ -28,7 +28,7 @@ use weft_runtime::{
 
 use super::{memory::Memory, place::Place, view::View};
 
-/// How often a pass assesses. There are fewer steps than this that wait for another's objects.
+/// How often a reconcile assesses. There are fewer steps than this that wait for another's objects.
 const ROUNDS: usize = 24;
 
 /// The key of a PlacementAPI.
@@ -46,7 +46,7 @@ impl Place {
         memory: &mut Memory,
     ) -> Option<Instant> {
         let began = Instant::now();
-        // A defect in one pass must not end the operator: it becomes a condition.
+        // A defect in one reconcile must not end the operator: it becomes a condition.
         let passed = AssertUnwindSafe(self.guarded_pass(resource, all, memory))
             .catch_unwind()
             .await;
@@ -253,8 +253,8 @@ impl Place {
         Ok(())
     }
 
-    /// Ends a pass in which a finalizer could not be put on an object, or taken off. The condition
-    /// of the object's step tells people how to fix it.
+    /// Ends a reconcile in which a finalizer could not be put on an object, or taken off. The
+    /// condition of the object's step tells people how to fix it.
     pub(super) async fn refused(
         &self,
         resource: &Arc<Value>,
@@ -283,7 +283,7 @@ impl Place {
         Err(error)
     }
 
-    /// The resource as it is after our own writes of this pass.
+    /// The resource as it is after our own writes of this reconcile.
     pub(super) fn latest(&self, resource: &Arc<Value>) -> Arc<Value> {
         let known = self.shared.lock().resources();
         known

@@ -29,7 +29,7 @@ impl Place {
 
     /// Writes what Weft waits for, and that it does not know whether the service is ready. Where
     /// the operator that runs has written the conditions, they stay as they are: that one writes
-    /// all of them with each pass, and would undo it for ever.
+    /// all of them with each reconcile, and would undo it for ever.
     pub(super) async fn report_blocked(
         &self,
         resource: &Value,
@@ -57,7 +57,7 @@ impl Place {
         resource: &Value,
         now: impl FnOnce(&PlacementApiStatus) -> PlacementApiStatus,
     ) -> Result<(), Error> {
-        // One that cannot be read was written by somebody else, and says nothing.
+        // One that cannot be read was written by another user, and says nothing.
         let before: PlacementApiStatus =
             serde_json::from_value(resource["status"].clone()).unwrap_or_default();
         let after = now(&before);

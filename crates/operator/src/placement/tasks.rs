@@ -1,4 +1,4 @@
-//! Tasks at Keystone: they go on beside the passes, which only ask how far they are. The operator
+//! Tasks at Keystone: they go on next to the passes, which only ask how far they are. The operator
 //! tries a failed task again with growing pauses, and does not repeat a successful one.
 //!
 //! A task holds the permission to send what it sends, and an assessment asks for it only while
@@ -29,7 +29,7 @@ struct State {
 
 struct Known {
     task: Task,
-    /// True if it was asked for in this pass.
+    /// True if it was asked for in this reconcile.
     is_asked: bool,
     /// The attempt that goes on.
     under_way: Option<AbortHandle>,
@@ -108,8 +108,8 @@ impl Tasks {
         progress.unwrap_or(Progress::UnderWay)
     }
 
-    /// Ends a pass: what it did not ask for is ended and forgotten. Returns when one is to be tried
-    /// again.
+    /// Ends a reconcile: what it did not ask for is ended and forgotten. Returns when one is to be
+    /// tried again.
     pub fn settle(&self) -> Option<Instant> {
         let mut state = self.lock();
         state

@@ -8,7 +8,7 @@ pub fn is_direct(config: &Config) -> bool {
     config.authenticates() && config.registration == Registration::Direct
 }
 
-/// The names of the Secrets that are needed beside those of the pods.
+/// The names of the Secrets that are needed next to those of the pods.
 pub fn secrets(config: &Config) -> impl Iterator<Item = &str> {
     let admin = config
         .spec()

@@ -1,4 +1,4 @@
-//! The database: one that somebody else runs, or one of mariadb-operator's.
+//! The database: one that another user runs, or one of mariadb-operator's.
 
 use std::sync::Arc;
 
@@ -176,7 +176,7 @@ impl Walk<'_> {
     }
 }
 
-/// One that somebody else runs.
+/// One that another user runs.
 fn own(config: &Config, database: &Database) -> Found {
     let host = match database {
         Database::Parts { host, .. } => Some(host.clone()),

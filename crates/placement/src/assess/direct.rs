@@ -44,7 +44,7 @@ const CATALOGUE: &str = "keystoneendpoint";
 /// The keys of the administrator's Secret, unless others are named.
 const ADMIN_KEYS: [&str; 2] = ["username", "password"];
 
-/// Reads them. Nothing where somebody else registers the service.
+/// Reads them. Nothing where another user registers the service.
 ///
 /// # Errors
 /// One is missing, lacks a key, or has a value under it that cannot be used.

@@ -331,7 +331,7 @@ fn told<T>(step: Step, seen: Seen<T>) -> Result<Option<T>, Pending> {
     }
 }
 
-/// An object of somebody else's. `None` if it is not there, or its kind is not served.
+/// An object of another user's. `None` if it is not there, or its kind is not served.
 fn object(step: Step, world: &dyn World, key: &ObjectKey) -> Result<Option<Arc<Value>>, Pending> {
     Ok(told(step, world.object(key))?.flatten())
 }

@@ -44,7 +44,7 @@ impl Walk<'_> {
         })
     }
 
-    /// Sees to it that an object of somebody else's stays, before anything relies on it.
+    /// Sees to it that an object of another user's stays, before anything relies on it.
     pub(super) fn claim(
         &mut self,
         key: &ObjectKey,

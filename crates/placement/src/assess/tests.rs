@@ -95,7 +95,7 @@ impl World for Namespace {
 }
 
 impl Namespace {
-    /// Somebody's object, with this metadata beside its name.
+    /// Somebody's object, with this metadata next to its name.
     fn with(mut self, kind: Kind, name: &str, metadata: &Value) -> Self {
         let key = ObjectKey::new(kind, "cloud", name);
         let mut object = json!({

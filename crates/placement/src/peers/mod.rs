@@ -17,7 +17,7 @@ use weft_plan::{Live, OWNER_LABEL, ObjectKey};
 
 use crate::conditions::State;
 
-/// On everything of somebody else's that must stay while the service uses it. placement-operator's
+/// On everything of another user's that must stay while the service uses it. placement-operator's
 /// own, so that what that operator holds is released too.
 pub const FINALIZER: &str = "openstack.org/placementapi";
 /// The field manager of this domain.
@@ -32,7 +32,7 @@ fn is_placement(owner: &Value) -> bool {
     owner["kind"] == KIND && text(&owner["apiVersion"]).split('/').next() == Some(GROUP)
 }
 
-/// A finalizer on an object of somebody else's, which has to stay while the service uses it, and
+/// A finalizer on an object of another user's, which has to stay while the service uses it, and
 /// labels by which it is found again. Nothing else of the object becomes Weft's: whoever has made
 /// it goes on to answer for it.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! Which values of Secrets may be sent to a Keystone, and to which one.
 //!
 //! The author of a PlacementAPI names Secrets, their keys and the address, and may have no right to
-//! read these Secrets. So somebody else permits it: for a Secret whoever may write it, by
+//! read these Secrets. So another user permits it: for a Secret whoever may write it, by
 //! annotations. For an address the administrator of the operator, by a list, and then of the usual
 //! keys alone.
 
@@ -12,10 +12,10 @@ use crate::world::Secret;
 
 /// The annotation of a Secret with the addresses that its values may be sent to.
 pub const URLS: &str = "weft.network/keystone-url";
-/// The annotation of a Secret with the keys whose values may be sent beside the usual ones.
+/// The annotation of a Secret with the keys whose values may be sent next to the usual ones.
 pub const KEYS: &str = "weft.network/keystone-keys";
 /// The annotation of an administrator's Secret with the users whom the administrator changes and
-/// deletes beside [`USER`].
+/// deletes next to [`USER`].
 pub const USERS: &str = "weft.network/keystone-users";
 /// The user whom every administrator changes.
 pub const USER: &str = "placement";

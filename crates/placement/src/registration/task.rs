@@ -1,5 +1,5 @@
-//! A task at Keystone, and its result. An assessment asks for it. Whoever carries the assessment
-//! out does it beside.
+//! A task at Keystone, and its result. An assessment asks for it. The caller of the assessment runs
+//! the task at the same time.
 
 use std::fmt;
 

@@ -75,7 +75,7 @@ impl Overview {
         }
         about(status)
             && condition(status, "Available").is_some_and(|available| available["status"] == "True" && about(available))
-            // Of a change that is refused, nothing is there. What was there before may well be.
+            // Of a change that is refused, nothing is there. Earlier objects may well exist.
             && condition(status, "Degraded").is_none_or(|degraded| degraded["status"] != "True")
             && !self.is_going()
     }

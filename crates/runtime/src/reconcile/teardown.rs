@@ -110,8 +110,8 @@ pub(crate) async fn step(
 pub(crate) struct Parting {
     /// The objects to remove.
     pub goes: Inventory,
-    /// The units that outlive the resource (see [`ObjectSet::outlives`]), with the reason and the way
-    /// to remove them.
+    /// The units that outlive the resource (see [`ObjectSet::outlives`]), with the reason and the
+    /// way to remove them.
     pub stays: Option<(Inventory, String)>,
 }
 

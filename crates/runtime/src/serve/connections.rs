@@ -7,8 +7,8 @@
 //! connection that has not asked anything yet loses its place: clients that hold connections open
 //! and say nothing push out each other, while a probe or a scrape asks as soon as it is connected.
 //!
-//! `axum::serve` does not serve here. It limits neither the number of connections nor the time for a
-//! request's head.
+//! `axum::serve` does not serve here. It limits neither the number of connections nor the time for
+//! a request's head.
 
 use std::{
     collections::BTreeMap,

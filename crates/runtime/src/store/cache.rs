@@ -700,8 +700,8 @@ impl Store {
         }
     }
 
-    /// Keeps the view of a fact alone, if there is any. What is the same to it is no news. (Nodes
-    /// say every few minutes that they are alive.)
+    /// Keeps the view of a fact alone, if there is any. An object with the same view is no news.
+    /// (Nodes say every few minutes that they are alive.)
     fn feed_fact(&mut self, fact: Fact, change: Change) -> bool {
         let reduced = |object: &Value| {
             let metadata = &object["metadata"];

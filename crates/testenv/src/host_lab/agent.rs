@@ -13,7 +13,7 @@ pub const NAMESPACE: &str = "nmstate";
 pub const SERVICE_ACCOUNT: &str = "nmstate-handler";
 
 /// The agent's program: that of the environment variable `WEFT_AGENT_BIN`, else the one built
-/// beside this test.
+/// next to this test.
 ///
 /// # Errors
 /// There is none.

@@ -173,7 +173,7 @@ impl Installation {
         Ok(())
     }
 
-    /// Runs the agent's program on a host beside any other: with the DaemonSet's environment (and
+    /// Runs the agent's program on a host next to any other: with the DaemonSet's environment (and
     /// these variables), uid and capabilities, and a token that is bound to the node.
     ///
     /// # Errors
@@ -356,7 +356,7 @@ impl Drop for Operator {
     }
 }
 
-/// A program of this tree: by an environment variable, else the one built beside this test.
+/// A program of this tree: by an environment variable, else the one built next to this test.
 pub(super) fn built(variable: &str, name: &str) -> Result<PathBuf> {
     if let Some(program) = std::env::var_os(variable).filter(|value| !value.is_empty()) {
         return Ok(program.into());

@@ -13,8 +13,8 @@
 //! Where a test wants it, each host has an Open vSwitch of its own, too, with its datapath in user
 //! space: bridges say `datapath: netdev`.
 //!
-//! The Node objects are kept Ready by kwok. What a DaemonSet would start on them, a test starts on
-//! the hosts.
+//! The Node objects are kept Ready by kwok. A test starts on the hosts the program that a DaemonSet
+//! would start.
 //!
 //! ```no_run
 //! use weft_testenv::host_lab::{HostLab, agent};

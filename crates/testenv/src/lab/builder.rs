@@ -66,7 +66,7 @@ impl NodeOptions {
     }
 
     /// Gives it the label `node-role.kubernetes.io/control-plane`, so that operators are scheduled
-    /// there. (The control plane itself runs beside the nodes.) No taint.
+    /// there. (The control plane itself runs next to the nodes.) No taint.
     #[must_use]
     pub fn control_plane(mut self) -> Self {
         self.control_plane = true;

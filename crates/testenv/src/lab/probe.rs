@@ -10,7 +10,7 @@ use super::cgroups::HIERARCHIES;
 /// Something that this machine has not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// Tests run as somebody else.
+    /// Tests run as another user.
     Root,
     /// No new namespaces, though root: in a container without `CAP_SYS_ADMIN`, for instance.
     Namespaces,

@@ -77,7 +77,7 @@ impl Site {
         )
     }
 
-    /// Another one beside this one, as another pod of the same cluster: it has the same names, and
+    /// Another one next to this one, as another pod of the same cluster: it has the same names, and
     /// these ports of its loopback lead here. Its own ports are its own, so two servers may have
     /// the same.
     ///

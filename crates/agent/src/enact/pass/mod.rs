@@ -41,7 +41,7 @@ struct Item {
 }
 
 impl Item {
-    /// Reports whether something new is to be done for it in this pass.
+    /// Reports whether something new is to be done for it in this reconcile.
     fn is_open(&self) -> bool {
         self.standing == Standing::Open && self.settled.is_none()
     }
@@ -53,9 +53,9 @@ pub(super) struct Pass<'a> {
     own: Option<Layer>,
     /// How the host was when somebody looked.
     current: Value,
-    /// True if that was in this pass.
+    /// True if that was in this reconcile.
     is_fresh: bool,
-    /// Probes of policies that have failed by them in this pass.
+    /// Probes of policies that have failed by them in this reconcile.
     unanswered: Vec<Target>,
     /// Why nothing can be changed, if that was known when the host was seen.
     away: Option<String>,

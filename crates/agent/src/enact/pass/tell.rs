@@ -43,13 +43,13 @@ impl Pass<'_> {
         }
     }
 
-    /// The last word on an enactment in this pass.
+    /// The last word on an enactment in this reconcile.
     pub(super) async fn tell(&mut self, index: usize) {
         let item = &mut self.items[index];
         let (state, outcome) = match item.settled.take() {
             Some(settled) => settled,
             None if item.wish.decision == Decision::Unknown => return,
-            // Nothing new: only what may hold beside it.
+            // Nothing new: only what may hold next to it.
             None => {
                 let Some(state) = State::of(&item.wish.status) else {
                     return;

@@ -19,7 +19,7 @@ const REQUESTS: [(Policy, usize); 4] = [
     (Policy::Cors, 4),
 ];
 
-/// What a PlacementAPI says for a policy.
+/// Sets a policy in a PlacementAPI.
 async fn with_policy(site: &Site, policy: Policy) -> serde_json::Value {
     let legacy = "[oslo_policy]\nenforce_new_defaults = false\n";
     let (config, rules) = match policy {

@@ -16,7 +16,7 @@ use crate::{
     registry::{delete_project, lets_in, registered},
 };
 
-/// What happens to a registration, in this order.
+/// A change of a registration, in this order.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Register,
@@ -138,7 +138,7 @@ async fn killed(
     operator
 }
 
-/// What the step has led to in Keystone.
+/// Returns the result of the step in Keystone.
 async fn outcome(keystone: &Keystone, step: Step) -> (Vec<String>, bool) {
     let outcome = (
         registered(keystone).await,

@@ -65,7 +65,7 @@ async fn the_operator_registers_follows_the_password_and_removes_everything() {
     });
     cluster.apply(&placement_api(&spec)).await;
 
-    // What is wrong is said, and nothing goes on with a user that is not there.
+    // Weft reports the mistake, and nothing continues with a missing user.
     let refused = "does not let in the user of field 'username' of secret/keystone-admin of domain Default to administer it (scope system): 401";
     wait_condition(&cluster, "KeystoneServiceReady", "False", refused).await;
     assert!(

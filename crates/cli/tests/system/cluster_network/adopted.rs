@@ -166,8 +166,8 @@ async fn a_flannel_of_upstream_keeps_selector_plugin_and_tunnel() {
         "flannel"
     );
 
-    // What the nodes use stays, though the NetworkConfig still leaves it open and the old ConfigMap
-    // does not say it any more.
+    // The value that the nodes use stays, though the NetworkConfig leaves it open and the old
+    // ConfigMap lost it.
     cluster
         .patch_resource(
             json!({"spec": {"defaultNetwork": {"flannelConfig": {"enableNFTables": true}}}}),

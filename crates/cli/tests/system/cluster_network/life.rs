@@ -305,7 +305,8 @@ async fn forced(cluster: &Cluster, operator: Operator, proxy: &Proxy) -> Operato
         .await;
     wait_port(cluster, 4790).await;
 
-    // First the record, then the change. What is deleted on purpose is not made anew at once.
+    // First the record, then the change. The operator does not recreate at once a record that was
+    // deleted on purpose.
     cluster
         .kubectl(&["-n", NAMESPACE, "delete", "configmap", RECORD])
         .await;

@@ -94,7 +94,7 @@ pub async fn weft(cluster: &Cluster, arguments: &[&str], stdin: &str) -> Output 
     child.wait_with_output().await.unwrap()
 }
 
-/// What it printed, both streams.
+/// Returns both streams of the output.
 pub fn text(output: &Output) -> String {
     format!(
         "{}{}",

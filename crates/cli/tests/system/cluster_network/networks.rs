@@ -1,4 +1,4 @@
-//! The service proxy and additional networks come and go beside a network of somebody else.
+//! The service proxy and additional networks come and go next to a network of another user.
 
 use serde_json::{Value, json};
 use weft_plan::kinds;
@@ -100,7 +100,7 @@ async fn the_proxy_and_additional_networks_come_and_go() {
         "it goes with the resource"
     );
 
-    // Another beside one that cannot be: its namespace is not there.
+    // Another next to one that cannot be: its namespace is not there.
     let elsewhere = json!({
         "name": "elsewhere", "namespace": "not-there", "type": "Raw",
         "rawCNIConfig": "{\"cniVersion\": \"0.3.1\", \"type\": \"macvlan\"}"
@@ -142,7 +142,7 @@ async fn the_proxy_and_additional_networks_come_and_go() {
         "namespaces stay"
     );
 
-    // With somebody else's proxy there, ours is only deployed on request, and then that is a
+    // With another user's proxy there, ours is only deployed on request, and then that is a
     // conflict.
     let theirs = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {
         "name": "kube-proxy", "namespace": "kube-system"
@@ -154,7 +154,7 @@ async fn the_proxy_and_additional_networks_come_and_go() {
         }}});
     let before = passes(&operator).await;
     cluster.apply(&theirs.to_string()).await;
-    // That it comes is a reason to look. Asked for earlier, ours would be deployed.
+    // Its arrival is a reason to reconcile. Asked for earlier, ours would be deployed.
     wait_until("it is seen", async || {
         passes(&operator)
             .await
@@ -248,7 +248,7 @@ async fn while_an_entry_waits_the_default_network_is_guarded_and_told_of_as_ever
     .await;
     wait_gone(&cluster, kinds::DAEMON_SET, "openshift-sdn", "sdn").await;
     wait_state(&cluster, "bridge", "MultusMissing").await;
-    // What is gone is listed no longer.
+    // The status lists a deleted network no longer.
     wait_until(
         "nobody speaks of the network that is gone",
         async || match text(&weft(&cluster, &["status"], "").await) {

@@ -1,4 +1,4 @@
-//! What nodes tell of themselves, and what the network makes of it. Init containers do not run
+//! Reports of nodes about themselves, and their effect on the network. Init containers do not run
 //! here: what they would write as their termination message is written by the test.
 
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ async fn the_pods_mtu_follows_the_nodes_until_the_network_is_on_all_of_them() {
     cluster.apply(&config(&spec)).await;
     wait_mtu(&cluster, 8950).await;
 
-    // Somebody else's pod with the labels of ours is not believed: the MTU would go down to what it
+    // Another user's pod with the labels of ours is not believed: the MTU would go down to what it
     // says, and never up again.
     let stranger = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {
         "name": "stranger", "labels": {"app": "flannel", "weft.network/domain": "cluster-network"}

@@ -1,4 +1,4 @@
-//! What the operator that Weft replaces has left becomes Weft's, once it is gone.
+//! Weft adopts the objects of the replaced operator after that has gone.
 
 use serde_json::{Value, json};
 use weft_plan::{ObjectKey, kinds};
@@ -129,7 +129,7 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_mad
         "what the original had there and Weft does not want: {config:#}"
     );
 
-    // Whoever installs it over Weft again stops Weft, where a node has its pod.
+    // If a user installs it over Weft again, it stops Weft where a node has its pod.
     cluster
         .kubectl(&[
             "label",
@@ -231,7 +231,7 @@ async fn a_network_outlives_a_config_that_was_never_valid() {
         );
     }
 
-    // Whatever gets an owner later, as from a backup, loses it before the NetworkConfig goes.
+    // An object that gets an owner later, as from a backup, loses it before the NetworkConfig goes.
     let owners = json!([
         {
             "apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig",

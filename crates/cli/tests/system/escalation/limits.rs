@@ -1,5 +1,4 @@
-//! What the admission policies let through: what the real programs write, and how little beside
-//! that.
+//! The admission policies accept the writes of the real programs, and little more.
 
 use serde_json::{Value, json};
 use weft_testenv::ControlPlane;

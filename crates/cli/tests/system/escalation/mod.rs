@@ -20,7 +20,7 @@ const DOMAINS: &str = "addons,cluster-network,node-network,placement";
 const POWERFUL: &str = "powerful";
 /// An account without rights, in each namespace.
 const PEER: &str = "peer";
-/// The namespace of somebody else's workloads.
+/// The namespace of another user's workloads.
 const VICTIMS: &str = "victims";
 
 /// A control plane with two nodes, and what attacks are aimed at.

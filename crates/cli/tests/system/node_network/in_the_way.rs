@@ -1,4 +1,4 @@
-//! Somebody else's objects and finalizers in the way of enactments: watches tell when they are
+//! Another user's objects and finalizers in the way of enactments: watches tell when they are
 //! gone, and until then the operator asks for nothing.
 
 use serde_json::json;

@@ -71,7 +71,7 @@ async fn the_agent_comes_to_all_nodes_follows_its_configuration_and_leaves_nothi
     install::becomes_idle(&cluster, &proxy).await;
     install::a_pass_writes_nothing(&cluster, &proxy, &operator).await;
 
-    // What is said of it reaches it.
+    // The agents get a changed setting.
     let change = json!({"spec": {"logLevel": "debug", "nodeSelector": {
         "kubernetes.io/hostname": "node-1"
     }, "tolerations": [{"key": "a", "operator": "Exists"}],
@@ -103,8 +103,8 @@ async fn the_agent_comes_to_all_nodes_follows_its_configuration_and_leaves_nothi
         "{told}"
     );
 
-    // What cannot be is refused: what is there stays. Past admission, as an object that was stored
-    // before the rule.
+    // The operator refuses an impossible change, and earlier objects stay. Past admission, as an
+    // object that was stored before the rule.
     let shown = weft(
         &cluster,
         &["validate", "-f", "-"],
@@ -153,7 +153,7 @@ async fn the_agent_comes_to_all_nodes_follows_its_configuration_and_leaves_nothi
     cluster.apply(&policy.to_string()).await;
     wait_decisions(&cluster, "br1", &[("node-1", "Granted 1")]).await;
     operator.terminate().await;
-    // What agents write, and on one node what somebody wants there.
+    // The reports of agents, and a user's wish for one node.
     for (node, spec) in [
         ("node-1", json!({})),
         ("node-2", json!({"managed": false})),

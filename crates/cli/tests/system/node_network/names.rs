@@ -49,7 +49,7 @@ async fn a_node_with_a_long_name_gets_policies_like_any_other() {
         ],
     )
     .await;
-    // What the agent of a node watches is its own.
+    // An agent watches only the objects of its node.
     for node in &long {
         let selector = format!(
             "nmstate.io/node={}",

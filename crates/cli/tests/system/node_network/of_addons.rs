@@ -7,7 +7,7 @@ use weft_plan::kinds;
 use super::{NAMESPACE, agent, nmstate};
 use crate::harness::*;
 
-/// What the add-ons ask for.
+/// The wish of the add-ons.
 const ASKED: &str = "cluster-network-addons";
 
 async fn component(cluster: &Cluster) -> Value {

@@ -115,7 +115,7 @@ async fn a_policy_goes_from_node_to_node_within_its_limit() {
     assert_eq!(writes.count(), 7, "one where it need not wait, else two");
     install::becomes_idle(&cluster, &proxy).await;
 
-    // What was true of the last generation is not taken for an answer about a new one.
+    // The result of the last generation is no answer about a new one.
     cluster
         .apply(&policy("br1", "br2", "maxUnavailable: 2"))
         .await;
@@ -502,7 +502,7 @@ async fn a_failure_ends_a_try_and_the_next_one_begins_anew() {
         "{text}"
     );
 
-    // What a node has, as its agent reports it, and nothing of a node that has none.
+    // Returns the bridges of a node as its agent reports them, or nothing without a report.
     cluster.apply(&json!({
         "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-1"}
     }).to_string()).await;
@@ -682,7 +682,7 @@ async fn a_policy_that_only_weft_can_tell_is_wrong_says_so_at_once_and_goes_nowh
         "4/4 nodes successfully configured",
     )
     .await;
-    // What nodes have stays while a later one is refused.
+    // The nodes keep their state while the operator refuses a later one.
     let before = decisions(&cluster, "mtu").await;
     cluster
         .apply(&of(

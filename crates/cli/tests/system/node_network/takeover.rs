@@ -1,4 +1,4 @@
-//! What kubernetes-nmstate has left becomes Weft's, or goes, once its operator is gone.
+//! Weft adopts or removes the objects of kubernetes-nmstate after its operator has gone.
 
 use serde_json::{Value, json};
 use weft_plan::{ObjectKey, kinds};
@@ -303,7 +303,7 @@ async fn what_the_other_operator_asks_by_is_in_the_way_without_it() {
     );
 }
 
-/// What `weft status` prints.
+/// Returns the output of `weft status`.
 async fn weft_status(cluster: &Cluster) -> String {
     let mut command = tokio::process::Command::new(weft_binary());
     command
@@ -312,7 +312,7 @@ async fn weft_status(cluster: &Cluster) -> String {
     String::from_utf8(command.output().await.unwrap().stdout).unwrap()
 }
 
-/// What the other operator has said of a policy.
+/// The other operator's report about a policy.
 fn their_status() -> Value {
     json!({"conditions": [{"type": "Available", "status": "True", "reason": "SuccessfullyConfigured", "message": "1/1 nodes successfully configured",
         "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}]})

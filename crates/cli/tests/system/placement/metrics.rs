@@ -1,4 +1,4 @@
-//! What a monitoring sees of a PlacementAPI.
+//! The view of a monitoring system on a PlacementAPI.
 
 use weft_plan::kinds;
 

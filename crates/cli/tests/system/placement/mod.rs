@@ -81,7 +81,7 @@ pub async fn get(cluster: &Cluster, kind: Kind, name: &str) -> Option<Value> {
     cluster.get(kind, NAMESPACE, name).await
 }
 
-/// What a file of a PlacementAPI holds.
+/// Returns the content of a file of a PlacementAPI.
 pub async fn file(cluster: &Cluster, name: &str, file: &str) -> String {
     let secret = get(cluster, kinds::SECRET, &format!("{name}-config-data"))
         .await

@@ -66,7 +66,7 @@ async fn other_operators_may_come_later_and_it_is_idle_beside_them() {
         "NetworkAttachment resources missing: storage",
     )
     .await;
-    // What Multus itself does is played elsewhere.
+    // Other tests play Multus itself.
     site.patch(json!({"spec": {"networkAttachments": null}}))
         .await;
 
@@ -101,7 +101,7 @@ async fn other_operators_may_come_later_and_it_is_idle_beside_them() {
 
     becomes_openshift(&site).await;
 
-    // What is ours is put right, and nothing else of it is touched.
+    // Weft repairs its own part, and leaves the rest of the object.
     cluster
         .patch(
             kinds::KEYSTONE_ENDPOINT,
@@ -210,7 +210,7 @@ async fn becomes_openshift(site: &Site<'_>) {
         binding["subjects"],
         json!([{"kind": "ServiceAccount", "name": account, "namespace": site.namespace}])
     );
-    // Whoever is this account may, and nobody else.
+    // Only this account may.
     for (name, is_allowed) in [(account.as_str(), true), ("default", false)] {
         let user = format!("system:serviceaccount:{}:{name}", site.namespace);
         let attributes = json!({"namespace": site.namespace, "verb": "use", "group": "security.openshift.io", "resource": "securitycontextconstraints",

@@ -1,4 +1,4 @@
-//! What is held and released of others' objects: as `weft plan` announces it.
+//! Claims on objects of others, as `weft plan` announces them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ const KINDS: [Kind; 6] = [
 
 type Marks = BTreeMap<String, BTreeSet<String>>;
 
-/// What is of Weft's on each object, by kind and name.
+/// Returns Weft's marks on each object, by kind and name.
 async fn marks(site: &Site<'_>) -> Marks {
     let mut marks = Marks::new();
     for kind in KINDS {
@@ -62,7 +62,7 @@ async fn marks(site: &Site<'_>) -> Marks {
     marks
 }
 
-/// What somebody has put on, or taken off, objects that were there before.
+/// Returns the marks that were added to or removed from earlier objects.
 fn moved(before: &Marks, after: &Marks) -> Marks {
     let there = before
         .iter()
@@ -76,7 +76,7 @@ fn moved(before: &Marks, after: &Marks) -> Marks {
     moved.filter(|(_, moved)| !moved.is_empty()).collect()
 }
 
-/// What a plan says of others' objects: what would be held, and what would be released.
+/// Returns the plan's claims and releases of objects of others.
 async fn planned(site: &Site<'_>, arguments: &[&str], file: &str) -> (Marks, Marks) {
     let output = weft(
         site.cluster,
@@ -167,7 +167,7 @@ async fn what_a_plan_says_of_others_objects_is_what_then_happens() {
         )
         .await;
     }
-    // An account of somebody else's.
+    // An account of another user's.
     site.secret("theirs", &[("DatabasePassword", "theirs")])
         .await;
     let account = json!({"apiVersion": "mariadb.openstack.org/v1beta1", "kind": "MariaDBAccount", "metadata": {"name": "theirs"},

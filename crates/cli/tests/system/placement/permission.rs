@@ -1,5 +1,5 @@
 //! Secrets that the operator sends to Keystone: somebody who may write the Secret, or the
-//! operator's administrator, permits it. Whoever writes only the PlacementAPI does not, and learns
+//! operator's administrator, permits it. The author of a PlacementAPI alone does not, and learns
 //! nothing about other hosts from its status.
 
 use std::{
@@ -17,7 +17,7 @@ use super::*;
 /// A refusal in the form of Keystone.
 const REFUSAL: &str =
     r#"{"error": {"code": 401, "message": "The words of the server", "title": "Unauthorized"}}"#;
-/// What a login gives.
+/// The answer to a login.
 const SESSION: &str = r#"{"token": {"user": {"domain": {"id": "default"}}}}"#;
 /// In a message that tells nothing about the host.
 const COARSE: &str = "does not answer as Keystone does";

@@ -22,7 +22,7 @@ const OPERATOR: &str = "weft-placement-operator";
 const OPERATORS: &str = "weft-placement";
 /// Under which name placement-operator writes fields.
 const ORIGINAL: &str = "manager";
-/// What is made for a PlacementAPI, with a name that follows from its own.
+/// Objects of a PlacementAPI, with names that follow from its own.
 const MADE: [(Kind, &str); 9] = [
     (kinds::SERVICE_ACCOUNT, "placement-placement-api"),
     (kinds::SECRET, "placement-api-config-data"),
@@ -124,7 +124,7 @@ async fn a_placement_api_is_given_back_and_taken_again() {
         .await;
     operator.terminate().await;
 
-    // What only Weft can serve is told, and nothing is written.
+    // Weft names the parts that only it can serve, and writes nothing.
     site.patch(json!({"spec": {"keystone": {"registration": "Operator"}}}))
         .await;
     let all = cluster.snapshot().await;
@@ -214,8 +214,8 @@ async fn a_placement_api_is_given_back_and_taken_again() {
         let live = site.get(kind, name).await.unwrap();
         assert_eq!(live["metadata"]["ownerReferences"], owner, "{kind} {name}");
     }
-    // What is held is held by finalizers that placement-operator has itself, and the PlacementAPI
-    // does not go before it has released that.
+    // Weft holds them by finalizers of placement-operator itself, and the PlacementAPI does not go
+    // before that operator has released them.
     let mut held = BTreeMap::new();
     for (name, object) in &after.objects {
         assert!(
@@ -295,8 +295,8 @@ async fn a_placement_api_is_given_back_and_taken_again() {
     }
 }
 
-/// What placement-operator does with what it finds: it writes files and pods of its own into the
-/// objects of these names, and runs its own Job.
+/// Plays placement-operator: it writes files and pods of its own into the objects of these names,
+/// and runs its own Job.
 async fn placement_operator_serves(site: &Site<'_>) {
     let theirs = include_str!("behaviours/original.yaml").replace("$namespace", &site.namespace);
     let theirs = serde_saphyr::from_multiple::<Value>(&theirs).unwrap();

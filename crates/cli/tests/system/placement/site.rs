@@ -74,7 +74,7 @@ impl<'a> Site<'a> {
             .unwrap()
     }
 
-    /// What the operator of a kind says of an object.
+    /// Writes the status that the operator of a kind reports about an object.
     pub async fn says(&self, kind: Kind, name: &str, status: Value) {
         let (api, patch) = (
             self.cluster.api(kind, &self.namespace),
@@ -252,7 +252,7 @@ impl<'a> Site<'a> {
         self.keystone().await;
     }
 
-    /// What mariadb-operator does in life.
+    /// Plays mariadb-operator.
     pub async fn plays_mariadb(&self, account: &str) {
         self.wait_there(kinds::MARIADB_DATABASE, "placement").await;
         self.wait_there(kinds::MARIADB_ACCOUNT, account).await;
@@ -262,7 +262,7 @@ impl<'a> Site<'a> {
             .await;
     }
 
-    /// What keystone-operator does in life.
+    /// Plays keystone-operator.
     pub async fn plays_keystone(&self) {
         for kind in [kinds::KEYSTONE_SERVICE, kinds::KEYSTONE_ENDPOINT] {
             self.wait_there(kind, "placement").await;
@@ -270,7 +270,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// What both do in life with what was deleted and nobody needs any more: they let it go.
+    /// Plays both for deleted and unused objects: they release them.
     pub async fn peers_let_go(&self) {
         for kind in [
             kinds::MARIADB_DATABASE,
@@ -358,7 +358,7 @@ impl<'a> Site<'a> {
         .await
     }
 
-    /// What a file of the service holds.
+    /// Returns the content of a file of the service.
     pub async fn file(&self, file: &str) -> String {
         let secret = self
             .wait_there(kinds::SECRET, &format!("{NAME}-config-data"))

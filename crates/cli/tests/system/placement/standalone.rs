@@ -140,7 +140,7 @@ async fn it_waits_for_its_secret_becomes_ready_follows_its_password_and_leaves_n
         jobs
     );
 
-    // What somebody changes or deletes is put right.
+    // The operator repairs changed and deleted objects.
     cluster
         .delete(kinds::SERVICE, NAMESPACE, "placement-public")
         .await;

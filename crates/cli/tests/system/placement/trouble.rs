@@ -1,4 +1,4 @@
-//! What goes wrong, and goes on by itself once it is put right.
+//! Failures that end by themselves after a repair.
 
 use serde_json::json;
 use weft_plan::kinds;
@@ -270,7 +270,7 @@ async fn a_single_operator_sees_another_one_and_its_webhooks_too() {
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "placement-operator-controller-manager", "namespace": "elsewhere"},
         "spec": {"selector": {"matchLabels": labels}, "template": pod}});
-    // Where nobody answers any more. That it is ignored leaves the test its say.
+    // Where nobody answers any more. The test itself checks the result.
     let name = "placement-operator-validating-webhook-configuration";
     let webhooks = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": name},
         "webhooks": [{"name": "vplacementapi.kb.io", "clientConfig": {"url": "https://127.0.0.1:1/"}, "failurePolicy": "Ignore", "sideEffects": "None",

@@ -213,7 +213,7 @@ async fn a_deleted_resource_in_a_restored_backup_is_served_again() {
     wait_same(&cluster, &expected).await;
     cluster.wait_available().await;
 
-    // What it removes it removes again.
+    // The operator removes the same objects again.
     cluster
         .kubectl(&["delete", "networkaddonsconfig", "cluster", "--timeout=60s"])
         .await;

@@ -75,7 +75,7 @@ async fn policies_go_on_from_a_restored_backup() {
     cluster
         .wait_same(&daemon_set, "after the restored backup")
         .await;
-    // What is missing the operator grants again, and what waits has its turn.
+    // The operator grants missing enactments again, and waiting ones get their turn.
     act_until(&cluster, &agents, "br1", 1, "Available", DONE).await;
     wait_until("the deleted enactment is back", async || {
         enactment(&cluster, "node-1", "br1")

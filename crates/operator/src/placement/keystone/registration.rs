@@ -154,7 +154,7 @@ async fn carry_out(
             .await
         {
             Ok((_, answer)) => answer,
-            // Somebody else has deleted it meanwhile, or an attempt whose answer was lost.
+            // Another user has deleted it meanwhile, or an attempt whose answer was lost.
             Err(KeystoneError::Refused {
                 status: StatusCode::NOT_FOUND,
                 ..

@@ -1,4 +1,4 @@
-//! What the original's webhooks do, which the schema does here.
+//! Refusals of the original's webhooks that the schema does here.
 
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use weft_plan::kinds;
 
 use crate::placement::site::*;
 
-/// What the API server says to a PlacementAPI.
+/// Returns the API server's answer to a PlacementAPI.
 async fn refused(site: &Site<'_>, spec: Value) -> String {
     let object = json!({
         "apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI",

@@ -1,4 +1,4 @@
-//! What the README of placement-operator shows, as it is under `examples/placement`.
+//! The examples in the README of placement-operator, as they are under `examples/placement`.
 
 use serde_json::{Value, json};
 use weft_plan::kinds;

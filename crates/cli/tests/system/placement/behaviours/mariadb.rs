@@ -10,7 +10,7 @@ use crate::{
     placement::site::*,
 };
 
-/// An account that somebody else has made, with its Secret.
+/// An account that another user has made, with its Secret.
 async fn made_by_others(site: &Site<'_>, name: &str) {
     site.secret(
         &format!("{name}-secret"),
@@ -47,7 +47,7 @@ async fn expected_url(site: &Site<'_>, account: &str) -> String {
     )
 }
 
-/// An account of somebody else's stays as it is, but for the finalizer and the name of the
+/// An account of another user's stays as it is, but for the finalizer and the name of the
 /// database.
 pub async fn uses_a_pre_existing_account_and_sets_a_finalizer(site: &Site<'_>) {
     made_by_others(site, ACCOUNT).await;
@@ -340,7 +340,7 @@ pub async fn says_that_an_account_may_not_be_held_or_let_go(site: &Site<'_>) {
     );
 }
 
-/// The database is somebody else's to run from now on, maybe the same one: what mariadb-operator
+/// The database is another user's to run from now on, maybe the same one: what mariadb-operator
 /// has of it stays, with the data.
 pub async fn leaves_the_database_to_mariadb_operator_when_another_is_named(site: &Site<'_>) {
     site.deployed(json!({})).await;

@@ -1,6 +1,7 @@
-//! What placement-operator's own tests say that it does, each as a function with the name that it
-//! has there, as far as that is a name, and what they leave open. Where Weft differs on purpose,
-//! `docs/compatibility/placement-api.md` has the reason, and the function says what Weft does instead.
+//! The behaviours in placement-operator's own tests, each as a function with the original name, as
+//! far as that is a valid name, and the behaviours that those tests leave open. Where Weft differs
+//! on purpose, `docs/compatibility/placement-api.md` has the reason, and the function says what
+//! Weft does instead.
 //!
 //! Each has a namespace of its own on one control plane. The other operators are played by writing
 //! into the status of their objects.

@@ -1,4 +1,4 @@
-//! Networks beside the cluster's own. The original's tests have none of this.
+//! Networks next to the cluster's own. The original's tests have none of this.
 
 use serde_json::{Value, json};
 use weft_plan::kinds;
@@ -19,8 +19,8 @@ async fn network_named(site: &Site<'_>, name: &str, config: &str) {
     .await;
 }
 
-/// What Multus does in life: it tells the addresses of a pod, on networks in this namespace and on
-/// the default one.
+/// Plays Multus: it writes the addresses of a pod, on networks in this namespace and on the default
+/// one.
 pub async fn plays_multus(site: &Site<'_>, pod: &Value, ips: &[&str]) {
     let status = json!([{
         "name": "kindnet", "interface": "eth0", "ips": ["10.244.0.5"], "default": true

@@ -49,7 +49,7 @@ pub async fn creates_keystone_endpoint(site: &Site<'_>) {
         "KeystoneEndpoint not created",
     )
     .await;
-    // What it says is repeated.
+    // Weft repeats its message.
     let said = json!({
         "type": "Ready", "status": "False", "severity": "Warning", "reason": "Error",
         "message": "keystone is down", "lastTransitionTime": "2026-01-01T00:00:00Z"
@@ -96,7 +96,7 @@ fn load_balancer() -> serde_json::Value {
     })
 }
 
-/// What MetalLB does in life.
+/// Plays MetalLB.
 async fn plays_metallb(site: &Site<'_>) {
     site.wait_there(kinds::SERVICE, "placement-internal").await;
     site.says(
@@ -126,7 +126,7 @@ pub async fn creates_loadbalancer_service(site: &Site<'_>) {
     let service = site.wait_there(kinds::SERVICE, "placement-internal").await;
     let annotations = &service["metadata"]["annotations"];
     for (annotation, value) in [
-        // What the user has set, also where there is a value of our own.
+        // The user's value counts, also over Weft's own.
         (
             "dnsmasq.network.openstack.org/hostname",
             "placement-internal.openstack.svc",
@@ -148,7 +148,7 @@ pub async fn creates_loadbalancer_service(site: &Site<'_>) {
         (&json!("true"), &json!("nova"))
     );
     assert_eq!(service["spec"]["type"], "LoadBalancer");
-    // What is not asked for any more goes.
+    // Weft removes entries that the resource asks for no longer.
     site.patch(json!({"spec": {"override": null}})).await;
     site.wait(
         kinds::SERVICE,
@@ -232,8 +232,8 @@ pub async fn keystone_may_come_later_and_twice_is_refused(site: &Site<'_>) {
     );
 }
 
-/// Who registers the service is somebody else from now on: deleted, keystone-operator's objects
-/// would take user and endpoints along.
+/// Another operator owns the registration from now on: a deletion of keystone-operator's objects
+/// would remove user and endpoints.
 pub async fn leaves_the_registration_to_keystone_operator(site: &Site<'_>) {
     site.deployed(json!({})).await;
     let kinds = [kinds::KEYSTONE_SERVICE, kinds::KEYSTONE_ENDPOINT];

@@ -231,8 +231,7 @@ pub async fn takes_over_what_placement_operator_has_made(site: &Site<'_>) {
         );
     }
 
-    // What that operator would have left goes. What it has made and Weft does not is left to go
-    // with the PlacementAPI.
+    // Leftovers of that operator go. Its objects that Weft does not need go with the PlacementAPI.
     assert_eq!(
         now(kinds::SERVICE, "placement-internal")["spec"]["sessionAffinity"],
         "None"
@@ -301,7 +300,7 @@ pub async fn takes_over_what_placement_operator_has_made(site: &Site<'_>) {
         "no pod needs it"
     );
 
-    // In the end either operator's objects are gone, and what is somebody else's is free.
+    // In the end either operator's objects are gone, and what is another user's is free.
     assert!(
         site.has_finalizer(kinds::TOPOLOGY, "zones", &format!("{FINALIZER}-{NAME}"))
             .await

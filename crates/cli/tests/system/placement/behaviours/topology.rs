@@ -69,7 +69,7 @@ pub async fn sets_topology_in_cr_status(site: &Site<'_>) {
             .has_finalizer(kinds::TOPOLOGY, "topology-alt", &finalizer())
             .await
     );
-    // It stays until it is not used any more. What its maker has set is the maker's.
+    // It stays until it is not used any more. The fields of its maker stay.
     let labels = topology(site, "topology").await["metadata"]["labels"].clone();
     assert!(labels.is_null(), "{labels}");
 }
