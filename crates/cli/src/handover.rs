@@ -7,7 +7,7 @@ use weft_api::placement::PlacementApi;
 use weft_placement::{
     Settings,
     handover::{credentials, missing, obstacles},
-    peers::{Release, credential},
+    peers::{Disclaim, credential},
 };
 use weft_plan::{Kind, Live, ObjectKey, kinds, manager};
 use weft_runtime::{
@@ -26,7 +26,7 @@ pub struct Handover {
     /// Fields that the specification must have, as a merge patch and for people.
     missing: Option<(Value, String)>,
     /// Which finalizers of Weft's alone go.
-    releases: Vec<Release>,
+    disclaims: Vec<Disclaim>,
 }
 
 /// Finds out what there is to give back. Of a PlacementAPI that nothing of Weft's is left of,
@@ -47,8 +47,8 @@ pub async fn find(
     let list = labelled_list(objects, namespace)
         .await
         .map_err(|error| online.explain(error))?;
-    let releases = credentials(namespace, &held(online, &read, namespace).await?);
-    if list.is_empty() && releases.is_empty() {
+    let disclaims = credentials(namespace, &held(online, &read, namespace).await?);
+    if list.is_empty() && disclaims.is_empty() {
         return Ok(Default::default());
     }
     let obstacles = obstacles(&read.spec);
@@ -81,7 +81,7 @@ pub async fn find(
         list,
         Handover {
             missing: missing(&read, deployment.as_ref(), &settings.default_image),
-            releases,
+            disclaims,
         },
     ))
 }
@@ -125,7 +125,7 @@ async fn get(online: &Online, kind: Kind, namespace: &str, name: &str) -> Result
 impl Handover {
     /// Reports whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        self.missing.is_none() && self.releases.is_empty()
+        self.missing.is_none() && self.disclaims.is_empty()
     }
 
     /// Returns the work to do, a line each.
@@ -136,7 +136,7 @@ impl Handover {
             .iter()
             .map(|(_, words)| format!("would set in {title}: {words}\n"));
         missing
-            .chain(self.releases.iter().map(|release| {
+            .chain(self.disclaims.iter().map(|release| {
                 format!(
                     "would release {}: {}\n",
                     release.key.human(),
@@ -171,7 +171,7 @@ impl Handover {
                 .map_err(|error| online.explain(error))?;
             said("set", &format!("in {}: {words}", key.human()))?;
         }
-        for release in &self.releases {
+        for release in &self.disclaims {
             match online
                 .cluster
                 .json_patch(&release.key, &release.patch, &manager)

@@ -9,7 +9,7 @@ use weft_api::placement::PlacementApi;
 use weft_placement::{
     Settings,
     domain::Namespaces,
-    peers::{Claim, Release, database::RandomBytes},
+    peers::{Claim, Disclaim, database::RandomBytes},
     preview::{Given, preview, preview_departure, unpermitted},
     world::Question,
 };
@@ -205,7 +205,7 @@ pub async fn plan(online: &Online, site: &Site, wanted: &Value) -> Result<(Previ
     let held = ahead.claims.iter().map(hold);
     let others = UnitPreview {
         name: OTHERS.to_owned(),
-        changes: held.chain(ahead.releases.iter().map(release)).collect(),
+        changes: held.chain(ahead.disclaims.iter().map(release)).collect(),
     };
     let plan = Preview {
         blocked: presence::blocked(&online.cluster, &*site.domain)
@@ -233,7 +233,7 @@ fn hold(claim: &Claim) -> Change {
     }
 }
 
-fn release(release: &Release) -> Change {
+fn release(release: &Disclaim) -> Change {
     let stays = if release.leaves {
         ", so that it stays when the PlacementAPI goes"
     } else {
@@ -289,7 +289,7 @@ pub async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Pr
         }
     };
     // The operator first releases the objects that it deletes, which is no news for users.
-    let stays = |release: &&Release| removals.iter().all(|removal| removal.object != release.key);
+    let stays = |release: &&Disclaim| removals.iter().all(|removal| removal.object != release.key);
     let changes = releases.iter().filter(stays).map(self::release).collect();
     Ok(Preview {
         units: vec![UnitPreview {

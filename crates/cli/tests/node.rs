@@ -15,7 +15,7 @@ use std::{
 use common::Run;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use weft_plan::NodeNetwork;
+use weft_plan::CniReport;
 use weft_testenv::ControlPlane;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -69,9 +69,9 @@ impl Folders {
     }
 
     /// The termination message.
-    fn report(&self) -> NodeNetwork {
+    fn report(&self) -> CniReport {
         let text = fs::read_to_string(self.path("report")).unwrap();
-        NodeNetwork::parse(&text).unwrap_or_else(|| panic!("{text:?}"))
+        CniReport::parse(&text).unwrap_or_else(|| panic!("{text:?}"))
     }
 
     fn configuration(&self) -> Value {

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 use serde_json::{Value, json};
-use weft_plan::{Facts, NodeNetwork};
+use weft_plan::{CniReport, Facts};
 
 use crate::testing::{decide, decide_established, try_decide};
 
@@ -17,14 +17,14 @@ fn nodes(mtus: &[u32]) -> Facts {
     let told = told.map(|(index, mtu)| {
         (
             format!("node-{index}"),
-            NodeNetwork {
+            CniReport {
                 mtu: Some(*mtu),
-                ..NodeNetwork::default()
+                ..CniReport::default()
             },
         )
     });
     Facts {
-        node_networks: told.collect(),
+        cni_reports: told.collect(),
         ..Facts::default()
     }
 }

@@ -21,10 +21,7 @@ pub(crate) fn least(ipv6: bool) -> u32 {
 
 /// The smallest of all nodes that are known, the operator's own among them.
 pub(crate) fn of_nodes(facts: &Facts) -> u32 {
-    let told = facts
-        .node_networks
-        .values()
-        .filter_map(|network| network.mtu);
+    let told = facts.cni_reports.values().filter_map(|network| network.mtu);
     told.chain(facts.host_mtu).min().unwrap_or(ETHERNET)
 }
 
@@ -32,7 +29,7 @@ pub(crate) fn of_nodes(facts: &Facts) -> u32 {
 pub(crate) fn assumed(facts: &Facts) -> Option<Notice> {
     let told = facts.host_mtu.is_some()
         || facts
-            .node_networks
+            .cni_reports
             .values()
             .any(|network| network.mtu.is_some());
     (!told).then(|| Notice {
@@ -55,7 +52,7 @@ pub(crate) fn settle(
     let is_another = previous.default_network.type_ != next.default_network.type_;
     let is_asked_for = provider.mtu(&next.default_network).is_some();
     let told = facts
-        .node_networks
+        .cni_reports
         .values()
         .filter_map(|network| network.mtu)
         .min();
@@ -77,7 +74,7 @@ pub(crate) fn settle(
 /// Nodes that differ. `needed` is what a packet between nodes has when a pod sends its longest.
 pub(crate) fn spread(facts: &Facts, needed: u32) -> Option<Notice> {
     let told: Vec<(&str, u32)> = facts
-        .node_networks
+        .cni_reports
         .iter()
         .filter_map(|(name, network)| Some((name.as_str(), network.mtu?)))
         .collect();
@@ -118,7 +115,7 @@ pub(crate) fn spread(facts: &Facts, needed: u32) -> Option<Notice> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use weft_plan::NodeNetwork;
+    use weft_plan::CniReport;
 
     use super::*;
 
@@ -126,14 +123,14 @@ mod tests {
         let told = |(name, mtu): &(&str, u32)| {
             (
                 (*name).to_owned(),
-                NodeNetwork {
+                CniReport {
                     mtu: Some(*mtu),
-                    ..NodeNetwork::default()
+                    ..CniReport::default()
                 },
             )
         };
         Facts {
-            node_networks: mtus.iter().map(told).collect(),
+            cni_reports: mtus.iter().map(told).collect(),
             ..Facts::default()
         }
     }

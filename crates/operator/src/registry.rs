@@ -48,7 +48,7 @@ const REGISTRY: [Line; 4] = [
         open: |environment| {
             let settings = deployment::Settings::from_env(environment)?;
             let namespace = settings.operator_namespace.clone();
-            let opened = Opened::set(deployment::Deployment::new(settings), namespace);
+            let opened = Opened::set(deployment::NodeNetwork::new(settings), namespace);
             Ok(Opened {
                 also: Some(node_network::start),
                 ..opened

@@ -11,7 +11,7 @@ use weft_api::placement::{PlacementApi, PlacementApiSpec};
 use weft_operands::problems::given;
 use weft_plan::{Live, ObjectKey, Problem, kinds};
 
-use crate::peers::{Release, credential};
+use crate::peers::{Disclaim, credential};
 
 /// Returns the obstacles, field by field, with the way out.
 pub fn obstacles(spec: &PlacementApiSpec) -> Vec<Problem> {
@@ -83,17 +83,17 @@ pub fn missing(
 /// Secrets of application credentials are held by a finalizer that placement-operator does not
 /// know. Nova-operator puts it there again by itself. `secrets`: those with the label of the
 /// [credentials that are held](credential::held), or that the PlacementAPI names.
-pub fn credentials(namespace: &str, secrets: &[Value]) -> Vec<Release> {
+pub fn credentials(namespace: &str, secrets: &[Value]) -> Vec<Disclaim> {
     let key = |secret: &Value| ObjectKey::new(kinds::SECRET, namespace, Live::of(secret).name());
-    let releases = secrets.iter().filter_map(|secret| {
-        Release::of(
+    let disclaims = secrets.iter().filter_map(|secret| {
+        Disclaim::of(
             &key(secret),
             secret,
             credential::FINALIZER,
             Some(credential::LABEL.0),
         )
     });
-    releases.collect()
+    disclaims.collect()
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use weft_plan::{Facts, Kind, Manifest, ObjectKey, kinds, report::Failure};
 use crate::{
     Config, Settings,
     assess::{assess, departure, direct},
-    peers::{Claim, Release, database::RandomBytes},
+    peers::{Claim, Disclaim, database::RandomBytes},
     registration::{Progress, Task},
     world::{Question, Seen, World},
 };
@@ -35,7 +35,7 @@ pub struct Preview {
     /// Claims on objects of others.
     pub claims: Vec<Claim>,
     /// Objects of others that Weft releases in the end.
-    pub releases: Vec<Release>,
+    pub disclaims: Vec<Disclaim>,
     /// Assumptions.
     pub assumed: Vec<String>,
     /// Why there is no more, if there is not: the condition, and what it says.
@@ -143,7 +143,7 @@ pub fn preview(
             }
         }
         if progress(&preview) == before {
-            preview.releases = assessment.releases;
+            preview.disclaims = assessment.disclaims;
             let conditions = assessment.steps.conditions(&[], Timestamp::UNIX_EPOCH);
             let failed = conditions
                 .iter()
@@ -182,10 +182,10 @@ pub fn unpermitted(
 pub fn preview_departure(
     resource: &PlacementApi,
     given: Given,
-) -> (Vec<Release>, BTreeSet<Question>) {
+) -> (Vec<Disclaim>, BTreeSet<Question>) {
     let world = Ahead::new(given);
-    let releases = departure(resource, &world).releases;
-    (releases, std::mem::take(&mut lock(&world.open)))
+    let disclaims = departure(resource, &world).disclaims;
+    (disclaims, std::mem::take(&mut lock(&world.open)))
 }
 
 /// Adds objects that other operators usually make and that the files lack.

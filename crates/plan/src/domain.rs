@@ -43,7 +43,7 @@ pub trait Domain: Send + Sync + 'static {
     }
 
     /// Namespaces whose pods may report the network of their node
-    /// ([`Facts::node_networks`](crate::Facts::node_networks)). In other namespaces, any user may
+    /// ([`Facts::cni_reports`](crate::Facts::cni_reports)). In other namespaces, any user may
     /// create a pod with the labels of these pods.
     fn node_reporters(&self) -> Vec<&'static str> {
         Vec::new()

@@ -32,7 +32,7 @@ pub fn pause(resource: &Value) -> Option<&str> {
 
 /// Which steps are not carried out.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Hold {
+pub enum Freeze {
     /// No object is held.
     #[default]
     Nothing,
@@ -43,7 +43,7 @@ pub enum Hold {
     Everything(BTreeSet<ObjectKey>),
 }
 
-impl Hold {
+impl Freeze {
     /// Returns the hold that a resource with these units asks for.
     pub fn of(
         resource: &Value,
@@ -91,7 +91,7 @@ impl Hold {
     }
 
     /// How the object deviates, if that is left so.
-    pub fn holds(
+    pub fn keeps_back(
         &self,
         manifest: &Manifest,
         step: &Step,
@@ -303,12 +303,12 @@ mod tests {
     }
 
     /// Drift is reported, and this is what was applied last.
-    fn report(applied: &Manifest, wanted: &Manifest) -> Hold {
+    fn report(applied: &Manifest, wanted: &Manifest) -> Freeze {
         let inventory = Inventory {
             applied: [(applied.key().clone(), applied.hash())].into(),
             ..Inventory::default()
         };
-        Hold::of(
+        Freeze::of(
             &json!({}),
             DriftPolicy::Report,
             &inventory,
@@ -319,8 +319,8 @@ mod tests {
         )
     }
 
-    fn held(hold: &Hold, manifest: &Manifest, live: Option<&Value>) -> Option<Deviation> {
-        hold.holds(manifest, &step(manifest, live, &owner(), false), live)
+    fn held(freeze: &Freeze, manifest: &Manifest, live: Option<&Value>) -> Option<Deviation> {
+        freeze.keeps_back(manifest, &step(manifest, live, &owner(), false), live)
     }
 
     #[test]
@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(held(&new, &anew, Some(&edited)), None);
         assert_eq!(held(&new, &anew, None), None);
         assert_eq!((new.unchanged().len(), same.unchanged().len()), (0, 1));
-        assert_eq!(held(&Hold::Nothing, &before, None), None);
+        assert_eq!(held(&Freeze::Nothing, &before, None), None);
         assert_eq!(
             held(
                 &same,
@@ -400,25 +400,25 @@ mod tests {
             held(&report(&map, &map), &map, Some(&going)),
             Some(Deviation::BeingDeleted)
         );
-        assert_eq!(held(&Hold::Nothing, &map, Some(&going)), None);
+        assert_eq!(held(&Freeze::Nothing, &map, Some(&going)), None);
     }
 
     #[test]
     fn a_pause_holds_back_every_write_and_a_policy_no_agreement() {
         let map = manifest(&json!({"a": "1"}));
         assert_eq!(
-            held(&Hold::Everything(BTreeSet::new()), &map, None),
+            held(&Freeze::Everything(BTreeSet::new()), &map, None),
             Some(Deviation::Pending)
         );
         assert_eq!(
-            held(&Hold::Everything([map.key().clone()].into()), &map, None),
+            held(&Freeze::Everything([map.key().clone()].into()), &map, None),
             Some(Deviation::Missing)
         );
         let theirs = json!({
             "metadata": {"annotations": {"weft.network/adopt": "true"}}, "data": {"a": "1"}
         });
         assert!(matches!(
-            held(&Hold::Everything(BTreeSet::new()), &map, Some(&theirs)),
+            held(&Freeze::Everything(BTreeSet::new()), &map, Some(&theirs)),
             Some(Deviation::Changed(_))
         ));
         assert_eq!(
@@ -438,26 +438,26 @@ mod tests {
         assert_eq!(pause(&json!({"metadata": {}})), None);
         let inventory = Inventory::default();
         assert_eq!(
-            Hold::of(
+            Freeze::of(
                 &resource(json!("true")),
                 DriftPolicy::Report,
                 &inventory,
                 &[]
             ),
-            Hold::Everything(BTreeSet::new())
+            Freeze::Everything(BTreeSet::new())
         );
         assert_eq!(
-            Hold::of(
+            Freeze::of(
                 &resource(json!("false")),
                 DriftPolicy::Report,
                 &inventory,
                 &[]
             ),
-            Hold::Drift(BTreeMap::new())
+            Freeze::Drift(BTreeMap::new())
         );
         assert_eq!(
-            Hold::of(&json!({}), DriftPolicy::Repair, &inventory, &[]),
-            Hold::Nothing
+            Freeze::of(&json!({}), DriftPolicy::Repair, &inventory, &[]),
+            Freeze::Nothing
         );
     }
 
@@ -474,7 +474,7 @@ mod tests {
             {"manager": "weft/addons", "operation": "Apply", "fieldsV1": {"f:data": {"f:k": {}}}}
         ]);
         let wanted = Manifest::new(secret("eW91cg==")).unwrap();
-        let deviation = held(&Hold::Everything(BTreeSet::new()), &wanted, Some(&found)).unwrap();
+        let deviation = held(&Freeze::Everything(BTreeSet::new()), &wanted, Some(&found)).unwrap();
         let drift = Drift {
             unit: "u".into(),
             object: wanted.key().clone(),

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{Kind, Live, NodeNetwork, OWNER_LABEL, kinds, rollout::PodView};
+use crate::{CniReport, Kind, Live, OWNER_LABEL, kinds, rollout::PodView};
 
 /// Known facts about the cluster. Watched, so that what is installed later is noticed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Facts {
     pub nodes_unknown: bool,
     /// Networks that nodes report, by the name of the node. A node appears after pods of the
     /// default network have started on it.
-    pub node_networks: BTreeMap<String, NodeNetwork>,
+    pub cni_reports: BTreeMap<String, CniReport>,
     /// The MTU of the network of the operator's own host, as it was when the operator started.
     /// `None` if it is not on the host's network, or if that has no default route.
     pub host_mtu: Option<u32>,
@@ -333,7 +333,7 @@ impl Facts {
         let mut latest: BTreeMap<&str, &PodView> = BTreeMap::new();
         let rank = |pod: &PodView| (!pod.deleting, pod.since, pod.uid.clone());
         let believed =
-            |pod: &&PodView| pod.node_network.is_some() && namespaces.contains(&&*pod.namespace);
+            |pod: &&PodView| pod.cni_report.is_some() && namespaces.contains(&&*pod.namespace);
         for pod in pods.into_iter().filter(believed) {
             let Some(node) = pod.node.as_deref() else {
                 continue;
@@ -343,11 +343,9 @@ impl Facts {
                 *known = pod;
             }
         }
-        self.node_networks = latest
+        self.cni_reports = latest
             .into_iter()
-            .filter_map(|(node, pod)| {
-                Some((node.to_owned(), (**pod.node_network.as_ref()?).clone()))
-            })
+            .filter_map(|(node, pod)| Some((node.to_owned(), (**pod.cni_report.as_ref()?).clone())))
             .collect();
     }
 
@@ -488,9 +486,9 @@ mod tests {
     #[test]
     fn of_two_pods_on_a_node_the_one_that_stays_tells() {
         let pod = |name: &str, node: &str, mtu: u32, deleting: bool| {
-            let told = NodeNetwork {
+            let told = CniReport {
                 mtu: Some(mtu),
-                ..NodeNetwork::default()
+                ..CniReport::default()
             };
             let mut metadata = json!({
                 "uid": name, "namespace": "n", "name": name,
@@ -525,7 +523,7 @@ mod tests {
             &["n"],
         );
         let told: Vec<_> = facts
-            .node_networks
+            .cni_reports
             .iter()
             .map(|(node, told)| (node.as_str(), told.mtu))
             .collect();

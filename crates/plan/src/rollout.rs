@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::{Live, NodeNetwork, ObjectKey, kinds};
+use crate::{CniReport, Live, ObjectKey, kinds};
 
 /// How long a pod may be in trouble before its workload counts as stuck.
 pub const DEADLINE: SignedDuration = SignedDuration::from_secs(120);
@@ -57,7 +57,7 @@ pub struct PodView {
     /// The reported reason why the pod is not ready.
     pub trouble: Option<Trouble>,
     /// The pod's report about the network of its node. (Boxed: few pods do, and there may be many.)
-    pub node_network: Option<Box<NodeNetwork>>,
+    pub cni_report: Option<Box<CniReport>>,
 }
 
 /// The reason why a pod is not ready.
@@ -89,7 +89,7 @@ impl PodView {
             since: not_ready_since(pod),
             deleting: !metadata["deletionTimestamp"].is_null(),
             trouble: trouble(pod),
-            node_network: NodeNetwork::of_pod(pod).map(Box::new),
+            cni_report: CniReport::of_pod(pod).map(Box::new),
         })
     }
 }
@@ -152,7 +152,7 @@ fn trouble(pod: &Value) -> Option<Trouble> {
                 .as_str()
                 .or(last["reason"].as_str())
                 .unwrap_or_default();
-            let told = NodeNetwork::parse(detail).and_then(|told| told.error);
+            let told = CniReport::parse(detail).and_then(|told| told.error);
             let detail = told.map_or_else(|| end_of(detail), |error| one_line(&error));
             message = format!("{message}; last exit code {code} {detail}")
                 .trim_end()
@@ -630,9 +630,9 @@ mod tests {
 
     #[test]
     fn of_a_report_people_get_the_error() {
-        let told = NodeNetwork {
+        let told = CniReport {
             error: Some("CNI plugin bridge is missing".to_owned()),
-            ..NodeNetwork::default()
+            ..CniReport::default()
         };
         let container = json!({"name": "install-cni", "state": {
             "waiting": {"reason": "CrashLoopBackOff"}
@@ -645,7 +645,7 @@ mod tests {
             pod.trouble.unwrap().message,
             "container install-cni; last exit code 1 CNI plugin bridge is missing"
         );
-        assert_eq!(pod.node_network.map(|told| *told), Some(told));
+        assert_eq!(pod.cni_report.map(|told| *told), Some(told));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use weft_testenv::host_lab::{Capability, HostLab, Installation, capabilities};
 
-use crate::support::{Hold, addresses, condition, interface, link, wait_reported, wait_until};
+use crate::support::{Halt, addresses, condition, interface, link, wait_reported, wait_until};
 
 fn document(file: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -124,7 +124,7 @@ async fn states_of_the_first_form_are_carried_out() {
             .unwrap();
     }
     let host = weft.host("node02").unwrap();
-    let hold = Hold::at(host, "Apply");
+    let hold = Halt::at(host, "Apply");
     weft.apply(&spelled.to_string()).await.unwrap();
     hold.reached().await;
     let state = weft.get("nns", "node02").await.unwrap().unwrap();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use weft_testenv::host_lab::{Host, HostLab, agent};
 
-use crate::support::{Hold, addresses, checkpoints, link, network_manager, wait_until};
+use crate::support::{Halt, addresses, checkpoints, link, network_manager, wait_until};
 
 const STATE_DIR: &str = "/var/lib/weft-agent";
 
@@ -48,7 +48,7 @@ impl<'a> Agent<'a> {
     /// Starts an apply, kills it at the beginning of a phase, and lets nothing hold up the next
     /// one.
     async fn kill_in(&self, phase: &'static str, state: &Value) {
-        let hold = Hold::at(self.host, phase);
+        let hold = Halt::at(self.host, phase);
         let file = self.put(state);
         let args = ["--probe-seconds", "4", "apply", "-f", &file];
         let mut program = self
@@ -388,7 +388,7 @@ async fn killed_in_the_middle_of_an_apply_the_host_is_as_before() {
     };
     for some in [0, 1, 8] {
         // It ends there at the latest.
-        let hold = Hold::at(host, "Probe");
+        let hold = Halt::at(host, "Probe");
         let file = agent.put(&wanted);
         let mut program = host
             .start_program(

@@ -7,7 +7,7 @@ use weft_testenv::host_lab::{Capability, Host, HostLab, Installation, Program, c
 
 use crate::{
     examples::{assert_forwards, wants_open_vswitch},
-    support::{Hold, addresses, condition, example_files, wait_enactment, wait_policy, wait_until},
+    support::{Halt, addresses, condition, example_files, wait_enactment, wait_policy, wait_until},
 };
 
 async fn vsctl(host: &Host, words: &str) -> String {
@@ -301,7 +301,7 @@ async fn pods_of_ovs_cni_keep_their_bridge() {
     wait_known(host, |known| !known.contains("vethleft")).await;
 
     // Killed while the bridge is gone: the next agent brings back the bridge, and the ports on it.
-    let hold = Hold::at(host, "Probe");
+    let hold = Halt::at(host, "Probe");
     weft.apply(&policy("br1", &json!({"desiredState": no_bridge()})))
         .await
         .unwrap();

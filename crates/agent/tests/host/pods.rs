@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use weft_testenv::host_lab::{Capability, Host, HostLab, Installation, Program, capabilities, cni};
 
-use crate::support::{Hold, link, wait_enactment, wait_policy, wait_until};
+use crate::support::{Halt, link, wait_enactment, wait_policy, wait_until};
 
 fn policy(name: &str, spec: &Value) -> String {
     json!({
@@ -150,7 +150,7 @@ async fn pods_of_a_cni_plugin_keep_their_bridge() {
         .unwrap();
 
     // Killed while the bridge is gone: the next agent brings back the bridge, and the port on it.
-    let hold = Hold::at(host, "Probe");
+    let hold = Halt::at(host, "Probe");
     weft.apply(&policy("br1", &json!({"desiredState": no_bridge()})))
         .await
         .unwrap();

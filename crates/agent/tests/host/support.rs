@@ -198,13 +198,13 @@ pub async fn wait_quiet(weft: &Installation) -> usize {
 
 /// Keeps the agent's transactions on a host from going on at the beginning of a phase, for as long
 /// as it lives.
-pub struct Hold {
+pub struct Halt {
     phase: &'static str,
     folder: PathBuf,
     _lock: File,
 }
 
-impl Hold {
+impl Halt {
     /// Holds the agent at this phase from now on.
     pub fn at(host: &Host, phase: &'static str) -> Self {
         let folder = host.file("/var/lib/weft-agent");
@@ -248,7 +248,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for Halt {
     fn drop(&mut self) {
         // Gone with the host, if it is gone.
         let _ = std::fs::remove_file(self.folder.join(format!("hold-{}", self.phase)));

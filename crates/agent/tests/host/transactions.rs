@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use weft_testenv::host_lab::{HostLab, Installation, Program};
 
 use crate::support::{
-    Hold, addresses, condition, link, wait_enactment, wait_policy, wait_reported, wait_until,
+    Halt, addresses, condition, link, wait_enactment, wait_policy, wait_reported, wait_until,
 };
 
 fn policy(name: &str, spec: Value) -> String {
@@ -368,7 +368,7 @@ async fn a_killed_agent_goes_on_and_says_so() {
     for (number, phase) in
         (50..).zip(["Plan", "Checkpoint", "Apply", "Probe", "Commit", "Rollback"])
     {
-        let hold = Hold::at(host, phase);
+        let hold = Halt::at(host, phase);
         let (name, ip) = (
             format!("killed-{}", phase.to_lowercase()),
             format!("172.31.1.{number}"),
@@ -378,7 +378,7 @@ async fn a_killed_agent_goes_on_and_says_so() {
                 "enabled": true, "dhcp": false, "address": [{"ip": ip, "prefix-length": 24}]
             }, "ipv6": {"enabled": false}}]});
         // For a rollback the API server must be out of reach after the change, once.
-        let cut = (phase == "Rollback").then(|| Hold::at(host, "Probe"));
+        let cut = (phase == "Rollback").then(|| Halt::at(host, "Probe"));
         weft.apply(&policy(&name, json!({"desiredState": address})))
             .await
             .unwrap();
@@ -512,7 +512,7 @@ async fn what_is_wanted_while_network_manager_is_away_waits_for_it() {
 async fn a_change_that_has_lost_network_manager_is_cleaned_up_when_it_is_back() {
     let (weft, _agent) = installation().await;
     let host = weft.host("node-1").unwrap();
-    let hold = Hold::at(host, "Probe");
+    let hold = Halt::at(host, "Probe");
     weft.apply(&policy("lost", json!({"desiredState": bridge("br1")})))
         .await
         .unwrap();
@@ -552,7 +552,7 @@ async fn the_way_back_outlives_a_crash_after_the_commit() {
     let (weft, mut agent) = installation().await;
     let host = weft.host("node-1").unwrap();
     for (name, phase, wanted) in [("noted", "Note", 1400), ("unnoted", "Commit", 1300)] {
-        let hold = Hold::at(host, "Note");
+        let hold = Halt::at(host, "Note");
         weft.apply(&policy(
             name,
             json!({"onDelete": "revert", "desiredState": mtu("eth1", wanted)}),
@@ -679,7 +679,7 @@ async fn on_demand_the_agent_carries_out_policies_where_no_pod_of_it_runs() {
         let state = weft.get("nns", "node-1").await.unwrap().unwrap();
         !state["metadata"]["annotations"]["weft.network/agent-until"].is_null()
     };
-    let hold = Hold::at(weft.host("node-1").unwrap(), "Apply");
+    let hold = Halt::at(weft.host("node-1").unwrap(), "Apply");
     let mut once = weft.run_agent("node-1", &["once"], &[]).await.unwrap();
     hold.reached().await;
     assert!(is_there().await);

@@ -17,7 +17,7 @@ use kube::{
 };
 use serde_json::Value;
 use weft_host::{CniType, NetworkList, conf_dir};
-use weft_plan::{NodeNetwork, kinds};
+use weft_plan::{CniReport, kinds};
 use weft_runtime::api_server::{client, fence::Fence};
 
 use crate::output;
@@ -120,7 +120,7 @@ fn file_name(text: &str) -> Result<String, String> {
 
 impl CniConfig {
     fn run(&self) -> Result<ExitCode> {
-        let mut report = NodeNetwork::default();
+        let mut report = CniReport::default();
         let done = self.work(&mut report);
         report.error = done.as_ref().err().map(|error| format!("{error:#}"));
         output::print(&format!("{}\n", report.to_line()))?;
@@ -129,7 +129,7 @@ impl CniConfig {
         done.map(|()| ExitCode::SUCCESS)
     }
 
-    fn work(&self, report: &mut NodeNetwork) -> Result<()> {
+    fn work(&self, report: &mut CniReport) -> Result<()> {
         match weft_host::default_mtu() {
             Ok(found) => (report.mtu, report.mtu_from) = (Some(found.mtu), found.route),
             // The node may do without: it is said, and the other nodes decide.

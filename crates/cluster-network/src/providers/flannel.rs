@@ -309,9 +309,9 @@ impl Provider for Flannel {
                 joined(&config.pod_networks)
             )));
         }
-        let told = |tells: fn(&weft_plan::NodeNetwork) -> bool| -> Vec<&str> {
+        let told = |tells: fn(&weft_plan::CniReport) -> bool| -> Vec<&str> {
             facts
-                .node_networks
+                .cni_reports
                 .iter()
                 .filter(|(_, network)| tells(network))
                 .map(|(name, _)| &**name)
@@ -320,7 +320,7 @@ impl Provider for Flannel {
         let lacking = told(|network| !network.missing_plugins.is_empty());
         if !lacking.is_empty() {
             let plugins: BTreeSet<_> = facts
-                .node_networks
+                .cni_reports
                 .values()
                 .flat_map(|network| &network.missing_plugins)
                 .map(|name| &**name)
@@ -334,7 +334,7 @@ impl Provider for Flannel {
         let shadowed = told(|network| !network.shadowed_by.is_empty());
         if !shadowed.is_empty() {
             let files: BTreeSet<_> = facts
-                .node_networks
+                .cni_reports
                 .values()
                 .flat_map(|network| &network.shadowed_by)
                 .map(|name| &**name)

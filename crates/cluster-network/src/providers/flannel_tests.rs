@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use serde_json::{Value, json};
-use weft_plan::{Facts, Node, NodeNetwork};
+use weft_plan::{CniReport, Facts, Node};
 
 use super::{Backend, NetConf};
 use crate::testing::{decide, file, object, problems, refused, try_decide};
@@ -285,17 +285,17 @@ fn what_nodes_lack_is_told() {
     );
     let told = |plugins: &[&str], files: &[&str]| {
         let owned = |list: &[&str]| list.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
-        NodeNetwork {
+        CniReport {
             missing_plugins: owned(plugins),
             shadowed_by: owned(files),
-            ..NodeNetwork::default()
+            ..CniReport::default()
         }
     };
     for name in ["a", "b", "c", "d", "e"] {
-        ill.node_networks
+        ill.cni_reports
             .insert(name.into(), told(&["portmap", "bridge"], &[]));
     }
-    ill.node_networks
+    ill.cni_reports
         .insert("f".into(), told(&[], &["05-cilium.conflist"]));
     let found = notices(&ill);
     let expected = [

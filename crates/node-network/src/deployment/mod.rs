@@ -28,11 +28,11 @@ pub const AGENT: &str = "nmstate-handler";
 
 /// The agent on the nodes.
 #[derive(Clone, Debug)]
-pub struct Deployment {
+pub struct NodeNetwork {
     settings: Settings,
 }
 
-impl Deployment {
+impl NodeNetwork {
     /// The domain under these settings.
     pub fn new(settings: Settings) -> Self {
         Self { settings }
@@ -44,7 +44,7 @@ impl Deployment {
     }
 }
 
-impl Domain for Deployment {
+impl Domain for NodeNetwork {
     fn name(&self) -> &'static str {
         "node-network"
     }
@@ -133,7 +133,7 @@ impl Domain for Deployment {
     }
 }
 
-impl ObjectSet for Deployment {
+impl ObjectSet for NodeNetwork {
     fn record(&self, _resource_name: &str) -> Option<(ObjectKey, &'static str)> {
         // kubernetes-nmstate kept none.
         None
@@ -158,7 +158,7 @@ impl ObjectSet for Deployment {
     }
 }
 
-impl Deployment {
+impl NodeNetwork {
     /// A notice for an operator that has a namespace of its own: no ServiceMonitor of Weft scrapes
     /// it.
     fn unmonitored(&self, facts: &Facts) -> Option<Notice> {

@@ -21,7 +21,7 @@ fn resource(spec: Value) -> Value {
 }
 
 fn decide_knowing(facts: &weft_plan::Facts, resource: &Value) -> Result<Decision, Refusal> {
-    Deployment::new(Settings::default()).decide(Input {
+    NodeNetwork::new(Settings::default()).decide(Input {
         resource,
         record: None,
         decided: None,
@@ -124,7 +124,7 @@ fn settings_of_the_operators_environment_reach_the_pods() {
         facts: &facts,
         random: &mut |_| {},
     };
-    let decision = Deployment::new(settings).decide(input).unwrap();
+    let decision = NodeNetwork::new(settings).decide(input).unwrap();
     assert_eq!(
         (
             variable(&decision, "NNCP_MAX_RETRIES"),
@@ -164,7 +164,7 @@ fn prometheus_operator_learns_of_the_metrics_where_it_is_installed() {
             facts,
             random: &mut |_| {},
         };
-        Deployment::new(settings).decide(input).unwrap()
+        NodeNetwork::new(settings).decide(input).unwrap()
     };
     let is_monitored =
         |decision: &Decision| decision.units.iter().any(|unit| unit.name == "monitoring");
@@ -269,7 +269,7 @@ fn settings_place_and_name_the_agent() {
             .find(|(n, _)| *n == name)
             .map(|(_, value)| (*value).to_owned())
     };
-    let domain = Deployment::new(Settings::from_env(env).unwrap());
+    let domain = NodeNetwork::new(Settings::from_env(env).unwrap());
     let facts = weft_plan::Facts::default();
     let decision = domain
         .decide(Input {
@@ -406,7 +406,7 @@ fn every_object_is_of_a_kind_that_is_watched() {
         let decision = decide_knowing(&facts, &resource(json!({}))).unwrap();
         for object in objects(&decision) {
             assert!(
-                Deployment::new(Settings::default())
+                NodeNetwork::new(Settings::default())
                     .kinds()
                     .contains(&object.key().kind),
                 "{}",
@@ -417,7 +417,7 @@ fn every_object_is_of_a_kind_that_is_watched() {
 }
 
 fn shown(report: &Report) -> Vec<String> {
-    let all = Deployment::new(Settings::default()).conditions(
+    let all = NodeNetwork::new(Settings::default()).conditions(
         report,
         &json!({}),
         "2026-01-01T00:00:00Z".parse().unwrap(),
@@ -532,7 +532,7 @@ fn available_lists_the_notices_and_has_no_message_without_any() {
             notices,
             ..Report::default()
         };
-        let all = Deployment::new(Settings::default()).conditions(
+        let all = NodeNetwork::new(Settings::default()).conditions(
             &report,
             &json!({}),
             "2026-01-01T00:00:00Z".parse().unwrap(),

@@ -14,7 +14,7 @@ use weft_placement::{
     },
     departure,
     domain::FINALIZER,
-    peers::Release,
+    peers::Disclaim,
 };
 use weft_plan::{Live, ObjectKey, manager};
 use weft_runtime::{api_server::cluster::Error, reconcile::events::Note};
@@ -50,7 +50,7 @@ impl Place {
             },
             |read| departure(read, view),
         );
-        if let Err((key, error)) = self.release(resource, &departure.releases).await {
+        if let Err((key, error)) = self.disclaim(resource, &departure.disclaims).await {
             return self
                 .refused(
                     resource,
@@ -124,14 +124,14 @@ impl Place {
 
     /// Takes finalizers off others' objects, or says which one keeps it. The operator reports
     /// entries that stay for good.
-    pub(super) async fn release<'a>(
+    pub(super) async fn disclaim<'a>(
         &self,
         resource: &Value,
-        releases: &'a [Release],
+        disclaims: &'a [Disclaim],
     ) -> Result<(), (&'a ObjectKey, Error)> {
         let mut left = Vec::new();
         let mut end = Ok(());
-        for Release { key, patch, leaves } in releases {
+        for Disclaim { key, patch, leaves } in disclaims {
             match self
                 .cluster
                 .json_patch(key, patch, &manager(&*self.domain))

@@ -174,7 +174,7 @@ impl Place {
                 .all(|object| !memory.retries.is_under_way(object.key()));
         if settled {
             // Before status tells of it: it is what names some of them.
-            if let Err((key, error)) = self.release(resource, &assessment.releases).await {
+            if let Err((key, error)) = self.disclaim(resource, &assessment.disclaims).await {
                 let key = key.clone();
                 return self.refused(resource, assessment, &key, error).await;
             }

@@ -8,7 +8,7 @@ use weft_api::placement::PlacementApi;
 use weft_plan::{Kind, Live, ObjectKey, kinds};
 
 use crate::{
-    peers::{FINALIZER, Release, credential, database, keystone, topology},
+    peers::{Disclaim, FINALIZER, credential, database, keystone, topology},
     world::{Seen, World},
 };
 
@@ -16,7 +16,7 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct Departure {
     /// Objects to release.
-    pub releases: Vec<Release>,
+    pub disclaims: Vec<Disclaim>,
     /// True if the list is complete, because no answer is under way.
     pub settled: bool,
 }
@@ -30,7 +30,7 @@ pub fn departure(resource: &PlacementApi, world: &dyn World) -> Departure {
         world,
         namespace: &namespace,
         departure: Departure {
-            releases: Vec::new(),
+            disclaims: Vec::new(),
             settled: true,
         },
     };
@@ -87,12 +87,12 @@ impl Look<'_> {
             self.world
                 .object(&ObjectKey::new(kind, self.namespace, name)),
         );
-        self.release(kind, found.flatten().into_iter(), finalizer, label);
+        self.disclaim(kind, found.flatten().into_iter(), finalizer, label);
     }
 
     fn selected(&mut self, kind: Kind, labels: &str, finalizer: &str, label: Option<&str>) {
         let found = self.told(self.world.selected(kind, labels));
-        self.release(kind, found.into_iter().flatten(), finalizer, label);
+        self.disclaim(kind, found.into_iter().flatten(), finalizer, label);
     }
 
     fn told<T>(&mut self, seen: Seen<T>) -> Option<T> {
@@ -106,7 +106,7 @@ impl Look<'_> {
         }
     }
 
-    fn release(
+    fn disclaim(
         &mut self,
         kind: Kind,
         found: impl Iterator<Item = Arc<Value>>,
@@ -115,10 +115,13 @@ impl Look<'_> {
     ) {
         for object in found {
             let key = ObjectKey::new(kind, self.namespace, Live::of(&object).name());
-            let release = Release::of(&key, &object, finalizer, label);
-            self.departure.releases.extend(
-                release.filter(|_| self.departure.releases.iter().all(|known| known.key != key)),
-            );
+            let disclaim = Disclaim::of(&key, &object, finalizer, label);
+            self.departure.disclaims.extend(disclaim.filter(|_| {
+                self.departure
+                    .disclaims
+                    .iter()
+                    .all(|known| known.key != key)
+            }));
         }
     }
 }

@@ -35,7 +35,7 @@ use crate::{
     conditions::{State, Step, Steps},
     domain::FINALIZER,
     objects,
-    peers::{Claim, Release, credential, database::RandomBytes},
+    peers::{Claim, Disclaim, credential, database::RandomBytes},
     world::{Seen, World},
 };
 
@@ -52,7 +52,7 @@ pub struct Assessment {
     /// Objects to apply, in this order. A failure holds back the later ones.
     pub objects: Vec<Manifest>,
     /// Objects of others to release, after nothing is left to apply.
-    pub releases: Vec<Release>,
+    pub disclaims: Vec<Disclaim>,
     /// Objects to delete, with their uid, because they prevent another object.
     pub deletions: Vec<(ObjectKey, String)>,
     /// True if the PlacementAPI must not go before something else was released: it needs
@@ -259,7 +259,7 @@ impl Walk<'_> {
         self.deployment(&inputs)?;
         self.registration(direct.as_ref())?;
         if self.assessment.steps.are_done() {
-            self.release_unused(credentials.as_ref())
+            self.disclaim_unused(credentials.as_ref())
         } else {
             Ok(())
         }

@@ -10,7 +10,7 @@ use super::{End, Walk, database::is_operated, keystone, object};
 use crate::{
     Credentials,
     conditions::Step,
-    peers::{self, Claim, FINALIZER, Release, credential, database, topology},
+    peers::{self, Claim, Disclaim, FINALIZER, credential, database, topology},
     world,
 };
 
@@ -76,7 +76,7 @@ impl Walk<'_> {
     }
 
     /// Lets go of the Topologies of before, once the Deployment has another one.
-    pub(super) fn release_topologies(&mut self) -> Result<(), End> {
+    pub(super) fn disclaim_topologies(&mut self) -> Result<(), End> {
         let wanted = topology::wanted(self.config).map(str::to_owned);
         if self.bound || wanted.is_some() {
             let finalizer = topology::finalizer(&self.config.name);
@@ -86,7 +86,7 @@ impl Walk<'_> {
                 &finalizer,
                 wanted.as_deref(),
             ) {
-                self.release(Release::of(
+                self.disclaim(Disclaim::of(
                     &key_of(kinds::TOPOLOGY, topology),
                     topology,
                     &finalizer,
@@ -105,7 +105,7 @@ impl Walk<'_> {
 
     /// Lets go of what pods had before. Only at the end, when all of them run with what is wanted
     /// now.
-    pub(super) fn release_unused(&mut self, credentials: Option<&Credentials>) -> Result<(), End> {
+    pub(super) fn disclaim_unused(&mut self, credentials: Option<&Credentials>) -> Result<(), End> {
         if is_operated(self.config) {
             let accounts = self.ask(
                 Step::MariaDbAccount,
@@ -113,7 +113,7 @@ impl Walk<'_> {
                 &database::accounts(),
             )?;
             for account in database::unused(&accounts, Some(database::account_name(self.config))) {
-                self.release(Release::of(
+                self.disclaim(Disclaim::of(
                     &key_of(kinds::MARIADB_ACCOUNT, account),
                     account,
                     FINALIZER,
@@ -126,7 +126,7 @@ impl Walk<'_> {
         if self.bound && !keystone::is_operated(self.config) {
             self.leave_registration()?;
         }
-        self.release_credentials(credentials)
+        self.disclaim_credentials(credentials)
     }
 
     /// Leaves the database and its accounts to mariadb-operator, and to whoever uses them now:
@@ -155,8 +155,8 @@ impl Walk<'_> {
     }
 
     fn leave(&mut self, key: &ObjectKey, live: &Value) {
-        self.release(
-            Release::leaving(key, live, FINALIZER).map(|release| release.with_its_fields(live)),
+        self.disclaim(
+            Disclaim::leaving(key, live, FINALIZER).map(|disclaim| disclaim.with_its_fields(live)),
         );
     }
 
@@ -170,14 +170,14 @@ impl Walk<'_> {
         ] {
             let key = ObjectKey::new(kind, &self.config.namespace, peers::keystone::NAME);
             if let Some(live) = self.take(step, object(step, self.world, &key))? {
-                self.release(Release::leaving(&key, &live, FINALIZER));
+                self.disclaim(Disclaim::leaving(&key, &live, FINALIZER));
             }
         }
         Ok(())
     }
 
     /// Lets go of the application credentials of before.
-    fn release_credentials(&mut self, credentials: Option<&Credentials>) -> Result<(), End> {
+    fn disclaim_credentials(&mut self, credentials: Option<&Credentials>) -> Result<(), End> {
         let wanted = credential::wanted(self.config).filter(|_| self.config.authenticates());
         let known = self.before.application_credential_secret.as_deref();
         if wanted.is_none() && known.is_none() && !self.bound {
@@ -190,7 +190,7 @@ impl Walk<'_> {
             held.extend(self.take(Step::Input, object(Step::Input, self.world, &key))?);
         }
         for secret in credential::unused(held.iter().map(|secret| &**secret), wanted) {
-            self.release(Release::of(
+            self.disclaim(Disclaim::of(
                 &key_of(kinds::SECRET, secret),
                 secret,
                 credential::FINALIZER,
@@ -203,15 +203,15 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn release(&mut self, release: Option<Release>) {
-        let is_new = |release: &Release| {
+    fn disclaim(&mut self, disclaim: Option<Disclaim>) {
+        let is_new = |disclaim: &Disclaim| {
             self.assessment
-                .releases
+                .disclaims
                 .iter()
-                .all(|known| known.key != release.key)
+                .all(|known| known.key != disclaim.key)
         };
-        let release = release.filter(is_new);
-        self.assessment.releases.extend(release);
+        let disclaim = disclaim.filter(is_new);
+        self.assessment.disclaims.extend(disclaim);
     }
 }
 

@@ -409,14 +409,14 @@ fn peers() -> Namespace {
     }
 }
 
-fn released(releases: &[Release]) -> Vec<(&str, &str, bool)> {
-    releases
+fn released(disclaims: &[Disclaim]) -> Vec<(&str, &str, bool)> {
+    disclaims
         .iter()
-        .map(|release| {
+        .map(|disclaim| {
             (
-                release.key.kind.kind,
-                release.key.name.as_str(),
-                release.leaves,
+                disclaim.key.kind.kind,
+                disclaim.key.name.as_str(),
+                disclaim.leaves,
             )
         })
         .collect()
@@ -433,13 +433,16 @@ fn a_topology_that_was_held_before_the_deployment_had_it_is_released() {
     let with_new = bound(&json!({"topologyRef": {"name": "new"}}));
     let assessment = world().settle(&with_new, well);
     assert!(assessment.steps.are_done(), "{:?}", assessment.steps);
-    assert_eq!(released(&assessment.releases), [("Topology", "old", false)]);
     assert_eq!(
-        released(&world().settle(&bound(&json!({})), well).releases),
+        released(&assessment.disclaims),
+        [("Topology", "old", false)]
+    );
+    assert_eq!(
+        released(&world().settle(&bound(&json!({})), well).disclaims),
         [("Topology", "new", false), ("Topology", "old", false)]
     );
     assert_eq!(
-        released(&departure(&with_new, &world()).releases),
+        released(&departure(&with_new, &world()).disclaims),
         [("Topology", "new", false), ("Topology", "old", false)]
     );
 }
@@ -451,11 +454,11 @@ fn a_credential_that_was_held_before_pods_had_it_is_released() {
     });
     let world = || peers().with(kinds::SECRET, "ac", &held);
     assert_eq!(
-        released(&world().settle(&bound(&json!({})), well).releases),
+        released(&world().settle(&bound(&json!({})), well).disclaims),
         [("Secret", "ac", false)]
     );
     assert_eq!(
-        released(&departure(&bound(&json!({})), &world()).releases),
+        released(&departure(&bound(&json!({})), &world()).disclaims),
         [("Secret", "ac", false)]
     );
 }
@@ -499,13 +502,13 @@ fn database_and_registration_of_other_operators_are_left_once_pods_do_without() 
         }
     });
     assert!(
-        !starting.steps.are_done() && starting.releases.is_empty(),
+        !starting.steps.are_done() && starting.disclaims.is_empty(),
         "pods may still have them"
     );
     world.own.retain(|key, _| key.kind != kinds::DEPLOYMENT);
     let assessment = world.settle(&bound(&json!({})), well);
     assert_eq!(
-        released(&assessment.releases),
+        released(&assessment.disclaims),
         [
             ("Secret", "account-db-secret", true),
             ("MariaDBAccount", "account", true),
@@ -516,7 +519,7 @@ fn database_and_registration_of_other_operators_are_left_once_pods_do_without() 
     );
     assert_eq!(assessment.deletions, []);
     // One that has never held anything asks for nothing.
-    assert_eq!(world.settle(&resource(&json!({})), well).releases, []);
+    assert_eq!(world.settle(&resource(&json!({})), well).disclaims, []);
 }
 
 #[test]

@@ -191,7 +191,7 @@ impl Walk<'_> {
             let ready = live["status"]["readyReplicas"].as_i64().unwrap_or_default();
             self.assessment.found.ready_count = i32::try_from(ready).ok();
         }
-        self.release_topologies()?;
+        self.disclaim_topologies()?;
         self.attachments(&live, &pods);
         let views: Vec<_> = pods.iter().filter_map(|pod| PodView::of(pod)).collect();
         let outcome = match rollout(&live, &views, &[], self.now) {

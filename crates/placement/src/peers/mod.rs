@@ -97,7 +97,7 @@ impl Claim {
 
 /// The end of a [`Claim`], or of a finalizer that placement-operator has put there.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Release {
+pub struct Disclaim {
     /// The object.
     pub key: ObjectKey,
     /// A JSON patch (RFC 6902). It fails if anything has moved: then the next look tells.
@@ -106,7 +106,7 @@ pub struct Release {
     pub leaves: bool,
 }
 
-impl Release {
+impl Disclaim {
     /// Nothing if the object does not carry the finalizer. The label goes along.
     pub fn of(key: &ObjectKey, live: &Value, finalizer: &str, label: Option<&str>) -> Option<Self> {
         let mut patch = Patch::of(live);
@@ -352,12 +352,12 @@ mod tests {
             claim(&live).unwrap().puts(),
             format!("finalizer {FINALIZER}, label weft.network/x=y")
         );
-        assert_eq!(Release::of(&key, &live, FINALIZER, None), None);
+        assert_eq!(Disclaim::of(&key, &live, FINALIZER, None), None);
         live["metadata"]["finalizers"] = json!(["other/one", FINALIZER]);
         assert!(claim(&live).is_some(), "the label is missing");
         live["metadata"]["labels"]["weft.network/x"] = "y".into();
         assert_eq!(claim(&live), None);
-        let patch = Release::of(&key, &live, FINALIZER, Some("weft.network/x"))
+        let patch = Disclaim::of(&key, &live, FINALIZER, Some("weft.network/x"))
             .unwrap()
             .patch;
         assert_eq!(
@@ -370,7 +370,7 @@ mod tests {
         );
         let both = format!("finalizer {FINALIZER}, label weft.network/x");
         assert_eq!(
-            Release::of(&key, &live, FINALIZER, Some("weft.network/x"))
+            Disclaim::of(&key, &live, FINALIZER, Some("weft.network/x"))
                 .unwrap()
                 .takes(),
             both
@@ -398,14 +398,14 @@ mod tests {
             {"manager": "other", "operation": "Apply"},
             {"manager": MANAGER, "operation": "Apply"}
         ]}});
-        let release = Release::leaving(&key, &live, FINALIZER).unwrap();
-        assert!(release.leaves);
+        let disclaim = Disclaim::leaving(&key, &live, FINALIZER).unwrap();
+        assert!(disclaim.leaves);
         assert_eq!(
-            release.takes(),
+            disclaim.takes(),
             format!("finalizer {FINALIZER}, owner, label {OWNER_LABEL}")
         );
-        let paths = |release: &Release| -> Vec<String> {
-            let steps = release
+        let paths = |disclaim: &Disclaim| -> Vec<String> {
+            let steps = disclaim
                 .patch
                 .as_array()
                 .unwrap()
@@ -419,11 +419,11 @@ mod tests {
             "/metadata/labels/weft.network~1owner",
         ];
         assert_eq!(
-            paths(&release),
+            paths(&disclaim),
             kept,
             "an apply of ours finds its fields again"
         );
-        let forgotten = paths(&release.with_its_fields(&live));
+        let forgotten = paths(&disclaim.with_its_fields(&live));
         assert_eq!(
             (&forgotten[..3], forgotten[3].as_str()),
             (
@@ -433,11 +433,11 @@ mod tests {
         );
         let theirs = json!({"metadata": {"name": "a", "uid": "1", "finalizers": [FINALIZER]}});
         assert!(
-            !Release::leaving(&key, &theirs, FINALIZER).unwrap().leaves,
+            !Disclaim::leaving(&key, &theirs, FINALIZER).unwrap().leaves,
             "it has always been somebody else's"
         );
         assert_eq!(
-            Release::leaving(
+            Disclaim::leaving(
                 &key,
                 &json!({"metadata": {"name": "a", "uid": "1"}}),
                 FINALIZER

@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use serde_json::Value;
 use weft_plan::{
-    Decision, Deviation, Difference, Fact, Facts, Hold, Inventory, Kind, Live, Manifest, Notice,
+    Decision, Deviation, Difference, Fact, Facts, Freeze, Inventory, Kind, Live, Manifest, Notice,
     ObjectKey, Refusal, Selection, Stage, Step, Unit, What, drift, is_immutable, is_kept_for_ever,
     kinds, owned,
     report::{Blocked, FailureClass},
@@ -218,9 +218,9 @@ pub async fn apply(
     let wanted = Inventory::of(&units, &one.made_by_operands, one.decided);
     let waiting = waiting(&filled.failures, &one.waits);
     let paused = drift::pause(resource).map(str::to_owned);
-    let hold = match Hold::of(resource, one.drift, &stored.inventory, &units) {
-        Hold::Everything(_) => Hold::Nothing,
-        hold => hold,
+    let freeze = match Freeze::of(resource, one.drift, &stored.inventory, &units) {
+        Freeze::Everything(_) => Freeze::Nothing,
+        freeze => freeze,
     };
     let mut preview = Preview {
         blocked,
@@ -234,7 +234,7 @@ pub async fn apply(
         message: wait.message.clone(),
     }));
     for (unit, other) in units.iter().zip(&others) {
-        let mut changes = changes(objects, &hold, unit, other).await?;
+        let mut changes = changes(objects, &freeze, unit, other).await?;
         if waiting.contains_key(&*unit.name) {
             // An obstacle to the certificate's Secret, or a missing one, holds back the whole unit.
             changes
@@ -278,7 +278,7 @@ pub async fn unit(objects: &Objects, unit: &Unit, other: &Unit) -> Result<UnitPr
     let owned = |unit: &Unit| owned(vec![unit.clone()], &objects.owner, |_| false).remove(0);
     Ok(UnitPreview {
         name: unit.name.clone(),
-        changes: changes(objects, &Hold::Nothing, &owned(unit), &owned(other)).await?,
+        changes: changes(objects, &Freeze::Nothing, &owned(unit), &owned(other)).await?,
     })
 }
 
@@ -430,7 +430,7 @@ async fn live(
 
 async fn changes(
     objects: &Objects,
-    hold: &Hold,
+    freeze: &Freeze,
     unit: &Unit,
     other: &Unit,
 ) -> Result<Vec<Change>, Error> {
@@ -449,7 +449,7 @@ async fn changes(
     for ((manifest, other), (object, live)) in pairs.into_iter().zip(live) {
         let stage = Stage::of(object.kind);
         let step = objects.step(manifest, live.as_deref());
-        let mut action = match hold.holds(manifest, &step, live.as_deref()) {
+        let mut action = match freeze.keeps_back(manifest, &step, live.as_deref()) {
             Some(deviation) => Action::Drift { deviation },
             None => action(&object, step, &objects.step(other, live.as_deref())),
         };

@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use rand::RngCore;
 use serde_json::Value;
 use weft_plan::{
-    Decision, Deviation, Drift, Facts, Hold, Inventory, Live, ObjectKey, Owner, Unit, Wait, drift,
-    owned,
+    Decision, Deviation, Drift, Facts, Freeze, Inventory, Live, ObjectKey, Owner, Unit, Wait,
+    drift, owned,
     report::{Failure, FailureClass, Paused, Report, UnitReport},
 };
 
@@ -70,7 +70,7 @@ struct Built {
     /// The names of these objects.
     asked_for: Inventory,
     certificates: certificates::Filled,
-    hold: Hold,
+    freeze: Freeze,
     recording: Recording,
 }
 
@@ -231,7 +231,7 @@ impl<'a> Reconcile<'a> {
         let asked_for = Inventory::of(&units, &decision.made_by_operands, decision.decided.clone());
         let is_refused = self.report.refusal.is_some();
         Ok(Built {
-            hold: Hold::of(self.resource, decision.drift, &stored.inventory, &units),
+            freeze: Freeze::of(self.resource, decision.drift, &stored.inventory, &units),
             recording: Recording::of(&*context.domain, stored, decision, is_refused),
             units,
             asked_for,
@@ -243,7 +243,7 @@ impl<'a> Reconcile<'a> {
     async fn look(mut self, stored: &Stored, validated: Validated, built: Built) -> Outcome {
         let Validated { decision, facts } = validated;
         self.report.notices = decision.notices;
-        let objects = self.objects.with_hold(built.hold);
+        let objects = self.objects.with_freeze(built.freeze);
         let units = built.units;
         let found = join_all(units.iter().map(|unit| objects.apply_unit(unit))).await;
         for object in stored
@@ -283,7 +283,7 @@ impl<'a> Reconcile<'a> {
             units,
             asked_for,
             certificates,
-            hold,
+            freeze,
             recording,
         } = built;
         let mut wanted = asked_for.clone();
@@ -292,10 +292,10 @@ impl<'a> Reconcile<'a> {
         wanted
             .made_by_operands
             .extend(before.made_by_operands.iter().cloned());
-        wanted.applied = hold.unchanged();
+        wanted.applied = freeze.unchanged();
         wanted.recorded =
             recording.is_done(before, before.decided.as_ref() == Some(&decision.decided));
-        self.objects = self.objects.clone().with_hold(hold);
+        self.objects = self.objects.clone().with_freeze(freeze);
 
         if let Err(failure) = self.prepare(before, &wanted, &units).await {
             self.report.units = units

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use weft_plan::{
-    Deviation, Domain, Drift, Hold, Kind, Live, Manifest, Mode, ObjectKey, Owner, Stage, Step,
+    Deviation, Domain, Drift, Freeze, Kind, Live, Manifest, Mode, ObjectKey, Owner, Stage, Step,
     Unit, deletion, effective_body, is_kept_for_ever, kinds, leave_patch,
     report::{Failure, FailureClass},
     step, take_patch,
@@ -89,7 +89,7 @@ pub struct Objects {
     pub(crate) owner: Owner,
     pub(crate) metrics: Metrics,
     retries: Option<Arc<Retries>>,
-    hold: Hold,
+    freeze: Freeze,
     permits: Arc<Semaphore>,
 }
 
@@ -110,7 +110,7 @@ impl Objects {
             owner,
             metrics,
             retries: None,
-            hold: Hold::Nothing,
+            freeze: Freeze::Nothing,
             permits: Arc::new(Semaphore::new(IN_FLIGHT)),
         }
     }
@@ -135,13 +135,13 @@ impl Objects {
 
     /// With steps that are not to be carried out.
     #[must_use]
-    pub(crate) fn with_hold(self, hold: Hold) -> Self {
-        Self { hold, ..self }
+    pub(crate) fn with_freeze(self, freeze: Freeze) -> Self {
+        Self { freeze, ..self }
     }
 
-    /// Reports whether Weft must not recreate an object that existed before, see [`Hold::expects`].
+    /// Reports whether Weft must not recreate an object that existed before, see [`Freeze::expects`].
     pub(crate) fn expects(&self, object: &ObjectKey) -> bool {
-        self.hold.expects(object)
+        self.freeze.expects(object)
     }
 
     /// The object as it is: from the cache if it is Weft's, else by asking, since whatever is not
@@ -180,7 +180,7 @@ impl Objects {
                 join_all(objects.map(async |object| (object, self.ensure(object).await))).await
             {
                 let key = object.key();
-                if matches!(self.hold, Hold::Drift(_))
+                if matches!(self.freeze, Freeze::Drift(_))
                     && matches!(outcome, Ok(Outcome::Done | Outcome::Held(..)))
                 {
                     applied.digests.insert(key.clone(), object.hash());
@@ -216,12 +216,12 @@ impl Objects {
             .as_ref()
             .and_then(|shared| shared.lock().owned(key));
         let mut unlabelled = None;
-        if known.is_none() && self.hold.expects(key) {
+        if known.is_none() && self.freeze.expects(key) {
             known = self.look_for(key).await?;
             unlabelled.clone_from(&known);
         }
         let mut step = self.step(manifest, known.as_deref());
-        if let Some(deviation) = self.hold.holds(manifest, &step, known.as_deref()) {
+        if let Some(deviation) = self.freeze.keeps_back(manifest, &step, known.as_deref()) {
             return Ok(Outcome::Held(deviation, unlabelled));
         }
         let Some(retries) = &self.retries else {

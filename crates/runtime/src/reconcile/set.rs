@@ -2,7 +2,7 @@
 
 use std::{ops::Deref, sync::Arc};
 
-use weft_plan::{Hold, ObjectSet};
+use weft_plan::{Freeze, ObjectSet};
 
 use crate::reconcile::{objects::Objects, retry::Retries};
 
@@ -30,9 +30,9 @@ impl SetObjects {
 
     /// Returns these objects with steps that the operator must not carry out.
     #[must_use]
-    pub(crate) fn with_hold(self, hold: Hold) -> Self {
+    pub(crate) fn with_freeze(self, freeze: Freeze) -> Self {
         Self {
-            objects: self.objects.with_hold(hold),
+            objects: self.objects.with_freeze(freeze),
             ..self
         }
     }

@@ -1227,16 +1227,16 @@ mod tests {
         assert!(!cache.feed(&Source::Pods, Change::Applied(pod(9000))));
         assert_eq!(
             (
-                cache.facts().node_networks["node-1"].mtu,
+                cache.facts().cni_reports["node-1"].mtu,
                 cache.facts().host_mtu
             ),
             (Some(9000), Some(1500))
         );
         assert!(cache.feed(&Source::Pods, Change::Applied(pod(1400))));
-        assert_eq!(cache.facts().node_networks["node-1"].mtu, Some(1400));
+        assert_eq!(cache.facts().cni_reports["node-1"].mtu, Some(1400));
         assert!(
             cache.feed(&Source::Pods, Change::Deleted(pod(1400)))
-                && cache.facts().node_networks.is_empty()
+                && cache.facts().cni_reports.is_empty()
         );
     }
 

@@ -2,7 +2,7 @@
 //! here: what they would write as their termination message is written by the test.
 
 use serde_json::{Value, json};
-use weft_plan::{NodeNetwork, kinds};
+use weft_plan::{CniReport, kinds};
 use weft_testenv::{Pods, Stage, Stuck};
 
 use super::{config, record, start, text, weft};
@@ -39,18 +39,18 @@ async fn the_pods_mtu_follows_the_nodes_until_the_network_is_on_all_of_them() {
         &cluster,
         "default",
         "stranger",
-        &NodeNetwork {
+        &CniReport {
             mtu: Some(800),
-            ..NodeNetwork::default()
+            ..CniReport::default()
         },
     )
     .await
     .unwrap();
 
     // The first nodes tell theirs, and nothing is refused.
-    tell(&cluster, |index| NodeNetwork {
+    tell(&cluster, |index| CniReport {
         mtu: Some([9000, 1400][index]),
-        ..NodeNetwork::default()
+        ..CniReport::default()
     })
     .await;
     wait_mtu(&cluster, 1350).await;
@@ -68,10 +68,10 @@ async fn the_pods_mtu_follows_the_nodes_until_the_network_is_on_all_of_them() {
     );
 
     // A node lacks plugins: that is said, with its name.
-    tell(&cluster, |_| NodeNetwork {
+    tell(&cluster, |_| CniReport {
         missing_plugins: vec!["portmap".to_owned()],
         error: Some("install it".to_owned()),
-        ..NodeNetwork::default()
+        ..CniReport::default()
     })
     .await;
     wait_notice(
@@ -84,9 +84,9 @@ async fn the_pods_mtu_follows_the_nodes_until_the_network_is_on_all_of_them() {
     cluster.control_plane.set_stages(&[]).await.unwrap();
     cluster.wait_available().await;
     assert_eq!(cluster.status().await["establishedNetwork"], "Flannel");
-    tell(&cluster, |index| NodeNetwork {
+    tell(&cluster, |index| CniReport {
         mtu: Some([9000, 1300][index]),
-        ..NodeNetwork::default()
+        ..CniReport::default()
     })
     .await;
     wait_notice(&cluster, "more than the network of these nodes takes").await;
@@ -177,7 +177,7 @@ async fn wait_notice(cluster: &Cluster, wanted: &str) {
 
 /// Writes what the init containers of both nodes' pods would, in the order of the nodes' names.
 /// Pods may be replaced meanwhile, so it is done anew until each pod that is there has it.
-async fn tell(cluster: &Cluster, report: impl Fn(usize) -> NodeNetwork) {
+async fn tell(cluster: &Cluster, report: impl Fn(usize) -> CniReport) {
     wait_until("both nodes' pods tell", async || {
         let pods: Value = serde_json::from_str(
             &cluster
@@ -205,7 +205,7 @@ async fn tell(cluster: &Cluster, report: impl Fn(usize) -> NodeNetwork) {
             return Err(format!("{} pods", pods.len()));
         }
         for (index, pod) in pods.into_iter().enumerate() {
-            if NodeNetwork::of_pod(pod) == Some(report(index)) {
+            if CniReport::of_pod(pod) == Some(report(index)) {
                 continue;
             }
             // It may have been replaced just now.
@@ -227,7 +227,7 @@ async fn write(
     cluster: &Cluster,
     namespace: &str,
     pod: &str,
-    report: &NodeNetwork,
+    report: &CniReport,
 ) -> Result<(), String> {
     let state =
         json!({"terminated": {"exitCode": 0, "reason": "Completed", "message": report.to_line()}});

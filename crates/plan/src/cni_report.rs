@@ -12,7 +12,7 @@ pub const LIMIT: usize = 4096;
 /// The report of a node about its own network.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct NodeNetwork {
+pub struct CniReport {
     /// The MTU of the host's network, in bytes: the smallest of all default routes. `None` if it
     /// could not be found out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,7 +37,7 @@ pub struct NodeNetwork {
     pub error: Option<String>,
 }
 
-impl NodeNetwork {
+impl CniReport {
     /// One line of JSON, at most [`LIMIT`] bytes: of what is too long, the end is left out.
     pub fn to_line(&self) -> String {
         let mut short = self.clone();
@@ -66,7 +66,7 @@ impl NodeNetwork {
         }
     }
 
-    /// Reads what [`NodeNetwork::to_line`] wrote. `None` if it is anything else.
+    /// Reads what [`CniReport::to_line`] wrote. `None` if it is anything else.
     pub fn parse(line: &str) -> Option<Self> {
         let line = line.trim();
         line.starts_with('{')
@@ -106,19 +106,19 @@ mod tests {
 
     #[test]
     fn a_report_reads_as_people_expect() {
-        let report = NodeNetwork {
+        let report = CniReport {
             mtu: Some(1500),
             mtu_from: "default via 10.0.0.1 dev eth0".to_owned(),
             pod_cidrs: vec!["10.244.0.0/24".to_owned()],
             written: Some("10-flannel.conflist".to_owned()),
-            ..NodeNetwork::default()
+            ..CniReport::default()
         };
         let line = report.to_line();
         assert_eq!(
             line,
             r#"{"mtu":1500,"mtuFrom":"default via 10.0.0.1 dev eth0","podCIDRs":["10.244.0.0/24"],"missingPlugins":[],"written":"10-flannel.conflist"}"#
         );
-        assert_eq!(NodeNetwork::parse(&format!("{line}\n")), Some(report));
+        assert_eq!(CniReport::parse(&format!("{line}\n")), Some(report));
     }
 
     #[test]
@@ -132,15 +132,15 @@ mod tests {
             "[1]",
             "null",
         ] {
-            assert_eq!(NodeNetwork::parse(other), None, "{other}");
+            assert_eq!(CniReport::parse(other), None, "{other}");
         }
     }
 
     #[test]
     fn a_pod_tells_by_its_init_container_also_while_that_waits_to_run_again() {
-        let told = NodeNetwork {
+        let told = CniReport {
             mtu: Some(9000),
-            ..NodeNetwork::default()
+            ..CniReport::default()
         };
         let terminated = json!({"terminated": {"exitCode": 0, "message": told.to_line()}});
         let pod = |container: Value| {
@@ -153,26 +153,26 @@ mod tests {
             })
         };
         assert_eq!(
-            NodeNetwork::of_pod(&pod(json!({"state": terminated}))),
+            CniReport::of_pod(&pod(json!({"state": terminated}))),
             Some(told.clone())
         );
         let waits =
             json!({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": terminated});
-        assert_eq!(NodeNetwork::of_pod(&pod(waits)), Some(told));
+        assert_eq!(CniReport::of_pod(&pod(waits)), Some(told));
         assert_eq!(
-            NodeNetwork::of_pod(&pod(json!({"state": {"running": {}}}))),
+            CniReport::of_pod(&pod(json!({"state": {"running": {}}}))),
             None
         );
-        assert_eq!(NodeNetwork::of_pod(&json!({})), None);
+        assert_eq!(CniReport::of_pod(&json!({})), None);
     }
 
     proptest! {
         #[test]
         fn a_line_always_fits_and_can_be_read(error in "\\PC{0,3000}", from in "(\\PC|\"){0,3000}", names in prop::collection::vec("[^/]{1,255}", 0..40)) {
-            let report = NodeNetwork { mtu: Some(1500), mtu_from: from, shadowed_by: names, error: Some(error), ..NodeNetwork::default() };
+            let report = CniReport { mtu: Some(1500), mtu_from: from, shadowed_by: names, error: Some(error), ..CniReport::default() };
             let line = report.to_line();
             prop_assert!(line.len() <= LIMIT && !line.contains('\n'));
-            let read = NodeNetwork::parse(&line).unwrap();
+            let read = CniReport::parse(&line).unwrap();
             prop_assert_eq!(read.mtu, Some(1500));
             prop_assert!(read == report || report.error.unwrap().starts_with(read.error.unwrap().trim_end_matches('…')));
         }
