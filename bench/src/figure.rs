@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_measured_does_not_hold() {
+    fn a_bound_without_a_measurement_does_not_hold() {
         assert!(!Figure::failed("idle", &anyhow::anyhow!("no")).holds());
         assert!(
             Figure::new("size", Unit::Mebibytes, 14.0)

@@ -326,7 +326,7 @@ fn the_secrets_of_a_component_are_known_while_it_is_deployed() {
 }
 
 #[test]
-fn what_is_spelt_in_an_outdated_way_is_said() {
+fn outdated_spellings_are_reported() {
     let decision = decide(&resource(
         json!({"kubeSecondaryDNS": {"DOMAIN": "a.example"}}),
     ));

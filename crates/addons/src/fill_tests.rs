@@ -35,7 +35,7 @@ fn nothing_given_and_nothing_known_gives_the_defaults() {
 }
 
 #[test]
-fn what_is_given_counts_whatever_was_before() {
+fn a_given_value_counts_over_an_earlier_one() {
     let given = json!({
         "multus": {},
         "kubeMacPool": {"rangeStart": "02:00:00:00:00:00", "rangeEnd": "02:00:00:00:FF:FF"},
@@ -65,7 +65,7 @@ fn what_is_given_counts_whatever_was_before() {
 }
 
 #[test]
-fn what_is_left_out_is_carried_over_where_it_must_not_change_by_itself() {
+fn omitted_values_that_must_not_change_are_carried_over() {
     let previous = json!({
         "multus": {},
         "kubeMacPool": {"rangeStart": "02:12:34:00:00:00", "rangeEnd": "02:12:34:ff:ff:ff"},
@@ -139,7 +139,7 @@ fn a_half_of_the_placement_that_is_given_replaces_its_default_as_a_whole() {
 }
 
 #[test]
-fn what_the_original_should_have_refused_is_not_carried_over_and_that_is_said() {
+fn invalid_values_of_the_original_are_not_carried_over_but_reported() {
     let previous = json!({
         "kubeMacPool": {"rangeStart": "0a:00:00:00:00:00", "rangeEnd": "02:00:00:00:00:ff"},
         "selfSignConfiguration": {
@@ -168,7 +168,7 @@ fn what_the_original_should_have_refused_is_not_carried_over_and_that_is_said() 
 }
 
 #[test]
-fn what_the_nodes_say_is_told_under_the_first_add_on_that_it_concerns() {
+fn reports_of_nodes_are_shown_under_the_first_add_on_concerned() {
     use weft_plan::Node;
     let node = |kubelet: &str| Node {
         kubelet_version: kubelet.into(),

@@ -163,7 +163,7 @@ fn folders_are_those_of_the_distribution_that_most_nodes_say_they_are() {
 }
 
 #[test]
-fn what_is_given_wins_and_nodes_that_differ_are_named() {
+fn given_folders_win_and_differing_nodes_are_named() {
     let asked = RequestedPaths {
         preset: Some(Preset::K3s),
         cni_bin_dir: Some("/plugins".into()),
@@ -205,7 +205,7 @@ fn what_is_given_wins_and_nodes_that_differ_are_named() {
 }
 
 #[test]
-fn nodes_that_run_windows_are_named_unless_the_placement_keeps_add_ons_off_them() {
+fn windows_nodes_are_named_unless_the_placement_excludes_them() {
     let mut facts = one(Node {
         operating_system: "windows".into(),
         ..Node::default()

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_made_is_known_by_owner_label_or_name() {
+    fn its_objects_are_known_by_owner_label_or_name() {
         let settings = Settings {
             namespace: "operands".into(),
             operator_namespace: "operator".into(),

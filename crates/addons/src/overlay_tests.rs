@@ -197,7 +197,7 @@ fn the_namespace_is_set_everywhere() {
 }
 
 #[test]
-fn what_serves_the_cluster_runs_where_infra_says_and_the_rest_where_workloads_says() {
+fn placement_follows_infra_for_the_cluster_and_workloads_for_the_rest() {
     let mut resource = full();
     resource["spec"]["placementConfiguration"] = json!({
         "infra": {"nodeSelector": {"for": "infra"}},
@@ -393,7 +393,7 @@ fn only_pods_that_read_a_changed_config_once_are_rolled() {
 }
 
 #[test]
-fn a_folder_without_other_plugins_proves_nothing_where_the_runtime_looks_in_several() {
+fn a_folder_without_plugins_proves_nothing_if_the_runtime_has_several() {
     let several = |runtimes: &[&str]| {
         let node = |runtime: &str| Node {
             container_runtime: runtime.to_owned(),

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_with_it_is_refused() {
+    fn components_that_openshift_does_not_allow_are_refused() {
         let fields = |spec: Value, disabled: bool| {
             let refusal = decide(spec, disabled).unwrap_err();
             assert_eq!(refusal.reason, crate::FAILED_TO_VALIDATE);

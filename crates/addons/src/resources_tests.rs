@@ -59,7 +59,7 @@ fn the_table_of_containers_is_that_of_the_manifests() {
 }
 
 #[test]
-fn what_is_given_replaces_the_default_and_nothing_else() {
+fn given_resources_replace_the_default_and_nothing_else() {
     let before = of(&full(), "multus", "kube-multus");
     assert_eq!(
         before,
@@ -131,7 +131,7 @@ fn a_default_request_gives_way_to_a_limit() {
 }
 
 #[test]
-fn what_cannot_work_is_refused() {
+fn resources_that_cannot_work_are_refused() {
     for (entries, expected) in [
         (
             json!([{"component": "nmstate"}]),

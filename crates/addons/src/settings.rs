@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_settings_are_refused() {
         assert!(matches!(
             read(&[("OPERAND_NAMESPACE", "Not-A-Namespace")]),
             Err(SettingsError::Namespace {

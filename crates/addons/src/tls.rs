@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_is_an_error_and_no_panic() {
+    fn an_empty_profile_is_an_error_and_no_panic() {
         assert_eq!(of(json!({})).unwrap_err(), ["spec.tlsSecurityProfile.type"]);
         assert_eq!(
             of(json!({"type": "Custom"})).unwrap_err(),

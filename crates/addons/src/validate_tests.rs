@@ -21,7 +21,7 @@ fn fields(spec: Value) -> Vec<String> {
 }
 
 #[test]
-fn what_works_is_accepted() {
+fn working_specifications_are_accepted() {
     for spec in [
         json!({}),
         json!({
@@ -77,7 +77,7 @@ fn what_works_is_accepted() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_by_field() {
+fn specifications_that_cannot_work_are_refused_by_field() {
     for (spec, expected) in [
         (
             json!({"imagePullPolicy": "Sometimes"}),

@@ -151,7 +151,7 @@ fn assert_same(rules: &Rules, desired: Option<&Value>) -> bool {
 
 /// The expressions of the user guides of nmstate and kubernetes-nmstate.
 #[test]
-fn what_the_user_guides_show_gives_the_same() {
+fn examples_of_the_user_guides_give_the_same() {
     let bridge = json!({
         "interfaces": [{
             "name": "br1", "type": "linux-bridge", "state": "up", "description": "on-{{ capture.base-iface.interfaces.0.name }}",
@@ -222,7 +222,7 @@ fn what_the_user_guides_show_gives_the_same() {
 }
 
 #[test]
-fn what_is_different_is_so_on_purpose() {
+fn differences_from_nmstate_are_on_purpose() {
     for (rule, found) in ON_PURPOSE {
         let rules = rules(&[("x", rule)]);
         let (captured, _) = ours(&rules, None).unwrap_or_else(|error| panic!("{rule}: {error}"));

@@ -169,7 +169,7 @@ fn routes_of_routing_daemons_are_no_change() {
 
 /// A reader that was busy has one look to take, not hundreds.
 #[test]
-fn what_comes_together_is_one_change() {
+fn events_at_the_same_time_are_one_change() {
     on_host(|_host, mut changes| async move {
         settle(&mut changes).await;
         ip("link add eth1 type veth peer name eth2");

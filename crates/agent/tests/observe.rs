@@ -43,7 +43,7 @@ fn looks(pace: Pace, changes: impl FnOnce() -> Changes + Send, until: u64) -> u6
 }
 
 #[test]
-fn what_nobody_tells_is_seen_all_the_same() {
+fn changes_without_an_event_are_seen() {
     looks(
         Pace {
             safety_net: Duration::from_millis(20),
@@ -55,7 +55,7 @@ fn what_nobody_tells_is_seen_all_the_same() {
 }
 
 #[test]
-fn what_comes_together_leads_to_one_look() {
+fn events_at_the_same_time_lead_to_one_look() {
     let pace = Pace {
         safety_net: HOUR,
         ..Pace::default()

@@ -17,7 +17,7 @@ use weft_agent::{
 /// Each of those that never answer takes all the time that there is: one after the other they would
 /// take five times as long.
 #[test]
-fn what_is_out_of_reach_before_a_change_does_not_count_and_costs_its_time_once() {
+fn a_peer_out_of_reach_before_a_change_costs_time_once_and_counts_not() {
     in_namespace(|| {
         // Nobody is there, and ARP is not what says so: packets go out, and nothing comes back.
         ip("link add eth1 type veth peer name eth2");

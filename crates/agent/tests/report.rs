@@ -327,7 +327,7 @@ async fn a_host_is_reported_when_and_only_when_it_changes() {
 }
 
 #[tokio::test]
-async fn what_users_do_to_the_object_is_respected() {
+async fn edits_of_users_to_the_object_are_respected() {
     let mut site = Site::start().await;
     let first = site
         .wait("lo is reported", |object| {
@@ -526,7 +526,7 @@ impl Host for Recorded {
 
 /// 2 MB, where etcd takes 1.5 MiB.
 #[tokio::test]
-async fn what_the_api_server_refuses_for_its_size_is_made_shorter_and_said() {
+async fn a_report_that_is_refused_for_its_size_is_shortened() {
     let mut site = Site::start().await;
     site.wait("lo is reported", |object| {
         !interface(object, "lo").is_null()

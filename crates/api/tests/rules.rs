@@ -60,7 +60,7 @@ fn rules(schema: &Value, path: &str, found: &mut Vec<(String, String)>) {
 }
 
 #[test]
-fn what_is_valid_is_accepted() {
+fn a_valid_configuration_is_accepted() {
     let schema = schema();
     for case in ACCEPTED {
         let errors = errors(&schema, &object("v1", case.spec));
@@ -69,7 +69,7 @@ fn what_is_valid_is_accepted() {
 }
 
 #[test]
-fn what_can_never_work_is_refused() {
+fn a_configuration_that_can_never_work_is_refused() {
     let schema = schema();
     for case in REFUSED_BY_RULE {
         let errors = errors(&schema, &object("v1", case.spec));

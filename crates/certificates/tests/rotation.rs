@@ -257,7 +257,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_changes_between_the_times_that_it_names_and_then_something_does() {
+fn a_rotation_changes_something_exactly_at_the_times_that_it_names() {
     for lifetimes in [short(), Lifetimes::default()] {
         let mut cluster = Cluster::new(lifetimes);
         cluster.pass();
@@ -280,8 +280,7 @@ fn nothing_changes_between_the_times_that_it_names_and_then_something_does() {
 }
 
 #[test]
-fn a_successor_is_trusted_before_it_signs_and_its_predecessor_until_nobody_serves_its_certificate()
-{
+fn trust_in_authorities_covers_all_certificates_that_servers_use() {
     let mut cluster = Cluster::new(short());
     cluster.pass();
     // Near the end of the authority, 24 of 168 hours.
@@ -324,7 +323,7 @@ fn a_successor_is_trusted_before_it_signs_and_its_predecessor_until_nobody_serve
 }
 
 #[test]
-fn what_is_lost_or_of_no_use_is_made_anew_at_once() {
+fn lost_and_unusable_certificates_are_recreated_at_once() {
     let other = |name: &str| {
         let mut other = Cluster::new(short());
         other.certificate.dns_names = Certificate::service_names(name, NAMESPACE);

@@ -362,7 +362,7 @@ second: true
     }
 
     #[test]
-    fn what_is_no_yaml_says_where() {
+    fn an_error_in_yaml_has_its_position() {
         for (text, line) in [
             ("a: 1\nb: [1,\nc: 2\n", 2),
             ("a: 1\na: 2\n", 2),

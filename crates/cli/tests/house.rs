@@ -109,7 +109,7 @@ fn the_shell_knows_no_domain() {
 }
 
 #[test]
-fn what_users_get_holds_nothing_of_the_tests() {
+fn the_users_binary_holds_nothing_of_the_tests() {
     let names = dependencies("weft");
     assert!(!names.contains("weft-testenv") && !names.contains("weft-images"));
 }

@@ -159,7 +159,7 @@ async fn the_operator_can_deploy_everything_and_take_it_away_again() {
 }
 
 #[tokio::test]
-async fn a_single_operator_runs_in_the_strictest_namespace_and_reaches_its_operands() {
+async fn a_single_operator_runs_restricted_and_reaches_its_operands() {
     let cluster = ControlPlane::builder().nodes(1).start().await.unwrap();
     install(
         &cluster,

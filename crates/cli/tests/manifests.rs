@@ -213,7 +213,7 @@ fn no_file_has_a_star_in_a_rule() {
 
 /// The agent is the least trusted program, and runs on every node.
 #[test]
-fn the_agent_on_the_nodes_reads_secrets_of_its_own_namespace_only_and_changes_no_node() {
+fn the_agent_reads_secrets_of_its_namespace_only_and_changes_no_node() {
     let rendered = objects(&printed(&[
         "render",
         "-f",
@@ -252,7 +252,7 @@ fn the_agent_on_the_nodes_reads_secrets_of_its_own_namespace_only_and_changes_no
 }
 
 #[test]
-fn the_operator_of_the_nodes_networks_has_the_name_of_the_one_it_replaces_and_its_definitions() {
+fn the_operator_of_node_networks_has_the_originals_name_and_definitions() {
     let objects = objects(&printed(&[
         "manifests",
         "--domains",
@@ -736,7 +736,7 @@ fn files_have_the_names_that_automation_knows() {
 }
 
 #[test]
-fn what_is_rendered_is_complete_and_always_the_same() {
+fn manifests_are_complete_and_always_the_same() {
     let example = root().join(EXAMPLE);
     let arguments = ["render", "-f", example.to_str().unwrap()];
     let text = printed(&arguments);
@@ -823,7 +823,7 @@ fn images_come_from_the_environment() {
 }
 
 #[test]
-fn what_is_invalid_is_not_rendered() {
+fn invalid_options_render_nothing() {
     let run = weft_with_stdin(
         Path::new("."),
         &["render", "-f", "-"],
@@ -837,7 +837,7 @@ fn what_is_invalid_is_not_rendered() {
 }
 
 #[test]
-fn placement_has_its_roles_in_the_namespaces_that_are_served_and_everywhere_only_by_choice() {
+fn placement_has_roles_in_served_namespaces_and_everywhere_by_choice() {
     let roles = |arguments: &[&str]| -> Vec<String> {
         let all = objects(&printed(
             &[&["manifests", "--domains", "placement"], arguments].concat(),

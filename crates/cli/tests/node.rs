@@ -237,7 +237,7 @@ async fn a_node_gets_its_cni_configuration_once_it_has_its_ranges() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_said_with_the_way_out() {
+async fn missing_inputs_are_reported_with_the_way_out() {
     let (cluster, kubeconfig) = cluster().await;
     add(&cluster, "bare").await;
 

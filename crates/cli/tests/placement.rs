@@ -59,7 +59,7 @@ fn everything_is_shown_with_the_secrets_beside_it() {
 }
 
 #[test]
-fn what_is_missing_and_what_is_taken_for_granted_is_said() {
+fn missing_inputs_and_assumptions_are_reported() {
     let run = weft_with_stdin(
         Path::new("."),
         &["render", "-f", "-"],

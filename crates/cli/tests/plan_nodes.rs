@@ -121,7 +121,7 @@ fn a_refusal_of_a_node_stands_in_the_way() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_said() {
+fn obstacles_are_reported() {
     let quarrel = plan(
         "  nodeSelector: {rack: r1}\n  desiredState: {interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1450}]}\n",
         &[],
@@ -149,7 +149,7 @@ fn what_stands_in_the_way_is_said() {
 }
 
 #[test]
-fn what_is_so_already_and_what_is_deleted_change_nothing() {
+fn satisfied_and_deleted_policies_change_nothing() {
     let same = plan(
         "  desiredState: {interfaces: [{name: eth1, type: veth, state: up}]}\n  nodeSelector: {rack: r9}\n",
         &[],
@@ -181,7 +181,7 @@ fn what_is_so_already_and_what_is_deleted_change_nothing() {
 /// The captured state of a finished policy does not exist on the node any more. The enactment keeps
 /// it.
 #[test]
-fn what_a_policy_has_captured_stays_while_the_policy_does() {
+fn a_captured_state_stays_while_the_policy_does() {
     let folder = tempfile::tempdir().unwrap();
     let capture = "  capture:
     gw: routes.running.destination==\"0.0.0.0/0\"

@@ -179,7 +179,7 @@ fn a_change_from_the_previous_configuration_is_judged() {
 }
 
 #[test]
-fn what_is_invalid_is_told_by_line_and_exit_code() {
+fn mistakes_are_reported_by_line_and_exit_code() {
     let wrong = render(&[], &minimal().replace("10.128.0.0/14", "10.128.0.0/99"));
     assert_eq!((wrong.code, wrong.stdout.as_str()), (1, ""));
     assert!(

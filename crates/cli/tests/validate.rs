@@ -20,7 +20,7 @@ fn validate(spec: &str) -> Run {
 }
 
 #[test]
-fn what_is_valid_is_called_so() {
+fn a_valid_file_is_reported_as_valid() {
     for spec in [
         "  multus: {}\n  linuxBridge: {}\n  kubeMacPool: {}\n  ovs: {}\n  imagePullPolicy: Always\n",
         "  kubeMacPool:\n    rangeStart: 02:00:00:00:00:00\n    rangeEnd: 02:00:00:ff:ff:ff\n",
@@ -199,7 +199,7 @@ fn one_mistake_in_a_network_config_is_told_once() {
 }
 
 #[test]
-fn what_only_rules_and_the_operator_know_is_found_too() {
+fn mistakes_that_only_rules_or_the_operator_know_are_found() {
     for (spec, field) in [
         (
             "  kubeMacPool: {rangeStart: '02:00:00:00:00:00'}\n",
@@ -318,7 +318,7 @@ fn the_same_as_json() {
 }
 
 #[test]
-fn what_is_no_yaml_is_shown_with_its_line() {
+fn a_text_that_is_no_yaml_is_shown_with_its_line() {
     let run = validate("  multus: {}\n  ovs: [\n");
     assert_eq!(
         (run.code, run.stdout.as_str()),

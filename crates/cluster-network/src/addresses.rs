@@ -323,7 +323,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_read_is_its_own_canonical_form(bits in any::<u32>(), length in 0_u8..=32) {
+        fn a_parsed_block_is_its_own_canonical_form(bits in any::<u32>(), length in 0_u8..=32) {
             let block = IpNet::new(std::net::Ipv4Addr::from_bits(bits).into(), length).unwrap();
             prop_assert_eq!(parse(&block.to_string()).is_ok(), block.trunc() == block);
             prop_assert_eq!(parse(&block.trunc().to_string()), Ok(block.trunc()));

@@ -400,7 +400,7 @@ fn a_block_may_grow_and_not_shrink() {
 }
 
 #[test]
-fn a_block_may_grow_in_another_place_of_the_list_and_beside_another_family() {
+fn a_block_may_grow_in_another_place_and_next_to_another_family() {
     let (first, second) = (
         able(&[V4, OTHER_V4], &[S4]),
         able(&[("10.0.0.0/13", 9), V4], &[S4]),
@@ -468,7 +468,7 @@ fn an_address_family_may_be_added_and_removed() {
 }
 
 #[test]
-fn what_was_there_stays_in_place_when_a_family_is_added() {
+fn existing_blocks_stay_in_place_when_a_family_is_added() {
     let single = able(&[V4], &[S4]);
     let services = refused_by_able(single.clone(), able(&[V4, V6], &["172.31.0.0/16", S6]));
     assert!(

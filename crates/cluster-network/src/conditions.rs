@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_change_leaves_the_network_available_and_stands_in_the_way_of_upgrades() {
+    fn a_refused_change_leaves_the_network_available_and_blocks_upgrades() {
         let change = FieldChange {
             field: "spec.x".into(),
             old: "1".into(),

@@ -91,7 +91,7 @@ fn the_mtu_is_the_smallest_of_the_nodes_less_the_overhead() {
 }
 
 #[test]
-fn the_mtu_goes_down_with_what_nodes_tell_until_the_network_is_on_all_of_them() {
+fn the_mtu_follows_smaller_reports_until_the_network_is_on_all_nodes() {
     let first = try_decide(
         sdn(json!({})),
         None,

@@ -144,7 +144,7 @@ fn the_record_is_what_the_original_would_have_written() {
 }
 
 #[test]
-fn the_record_is_in_the_first_operators_form_and_leads_back_to_the_configuration() {
+fn the_record_has_the_originals_form_and_yields_the_configuration() {
     let (_, theirs, spec) = frozen().remove(0);
     let decision = testing::decide(spec.clone());
     let record = decision.record.unwrap();

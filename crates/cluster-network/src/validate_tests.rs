@@ -430,7 +430,7 @@ fn settings_of_another_network_are_noticed() {
 
 /// The same table is asked of the schema and of the API server, in the tests of the API.
 #[test]
-fn what_the_api_accepts_and_refuses_is_accepted_and_refused_here() {
+fn validation_agrees_with_the_api() {
     let cases: Value =
         serde_saphyr::from_str(include_str!("../../api/tests/network_config/cases.yaml")).unwrap();
     for case in cases["accepted"].as_array().unwrap() {

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_named() {
+    fn an_invalid_range_is_named() {
         for bad in ["10.244.0.0", "10.244.0.0/33", "fd00::/129", "x/24", ""] {
             let error = NetworkList::new(CniType::Bridge, &[bad.to_owned()], None).unwrap_err();
             assert!(

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_attempt_left_is_in_nobodys_way() {
+    fn leftovers_of_an_earlier_attempt_block_nothing() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join(".10-flannel.conflist.new"), "ha").unwrap();
         assert!(shadowing(directory.path(), NAME).unwrap().is_empty());

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_is_refused_by_its_path() {
+    fn a_file_that_is_no_program_is_refused_by_its_path() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("note.txt");
         fs::write(&file, "no program").unwrap();

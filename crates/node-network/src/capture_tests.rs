@@ -131,7 +131,7 @@ fn entries_are_found_changed_and_kept() {
 }
 
 #[test]
-fn what_is_not_found_is_said_with_its_place() {
+fn a_missing_path_is_reported_with_its_place() {
     let error = |list: &[(&str, &str)]| execute(&rules(list), &current()).unwrap_err().to_string();
     assert_eq!(
         error(&[("gw", "routes.running.destination==\"::/0\"")]),

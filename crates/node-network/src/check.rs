@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_node_can_say_is_left_to_it() {
+    fn checks_that_need_a_node_are_left_to_it() {
         let spec = json!({
             "match": {"interfaces": {"type": "ethernet"}},
             "capture": {"a": "interfaces.name==eth0"},
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_work_is_refused() {
+    fn a_configuration_that_can_never_work_is_refused() {
         let address = json!({"desiredState": {"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up",
             "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.1", "prefix-length": 33}]}}]}});
         assert_eq!(

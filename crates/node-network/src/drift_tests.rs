@@ -86,7 +86,7 @@ fn on(name: &str, kind: &str, rest: Value) -> Value {
 }
 
 #[test]
-fn what_is_as_wanted_is_no_difference_however_it_is_written() {
+fn an_equal_value_is_no_difference_in_any_spelling() {
     for desired in [
         json!({}),
         on(

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_said() {
+    fn an_invalid_pattern_is_reported() {
         let message = |pattern: &str| glob(pattern).unwrap_err().to_string();
         assert_eq!(
             message("eth[0-9"),

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_matched_is_said() {
+    fn interfaces_without_a_match_are_reported() {
         let desired = json!({"interfaces": [{"name": "eth0"}, {"state": "up"}]});
         assert_eq!(
             expanded(json!({"desiredState": desired})),

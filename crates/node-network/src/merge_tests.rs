@@ -456,7 +456,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_settled_has_no_conflict(layers in layers(), applied in prop::collection::vec(prop::option::of(states()), 6)) {
+    fn settled_claims_have_no_conflict(layers in layers(), applied in prop::collection::vec(prop::option::of(states()), 6)) {
         let candidates: Vec<Candidate> = layers.into_iter().zip(applied).map(|(wanted, applied)| Candidate { wanted, applied }).collect();
         let settled = settle(&candidates);
         prop_assert!(settled.merged.conflicts.is_empty());

@@ -136,7 +136,7 @@ fn users_include_and_exclude_by_name() {
 }
 
 #[test]
-fn what_is_too_large_is_cut_in_a_fixed_order_and_said() {
+fn a_report_that_is_too_large_is_cut_in_a_fixed_order() {
     let interface = |index: usize| {
         json!({
             "name": format!("eth{index:03}"), "type": "ethernet", "state": "up", "mtu": 1500,
@@ -170,7 +170,7 @@ fn what_is_too_large_is_cut_in_a_fixed_order_and_said() {
 
 proptest! {
     #[test]
-    fn what_is_normal_stays_so(
+    fn a_normalised_state_stays_the_same(
         mut interfaces in prop::collection::vec((prop::sample::select(vec!["eth0", "veth1", "br1"]), prop::sample::select(vec!["ethernet", "veth", "ovs-bridge"]), prop::sample::select(vec!["up", "ignore"])), 0..5),
         routes in prop::collection::vec((prop::sample::select(vec!["eth0", "veth1", ""]), 0..300_u32), 0..6),
         budget in 0..3000_usize,

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_the_way_is_said() {
+    fn obstacles_are_reported() {
         let wants = |mtu: u32| {
             json!({
                 "desiredState": {

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_apply_leaves_alone_is_no_change() {
+    fn untouched_parts_of_an_apply_are_no_change() {
         let both = json!([
             {"ip": "10.0.0.1", "prefix-length": 24}, {"ip": "10.0.0.2", "prefix-length": 24}
         ]);

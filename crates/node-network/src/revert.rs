@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_there_goes_and_what_was_gets_its_value_back() {
+    fn new_parts_go_and_old_parts_get_their_value_back() {
         let applied = json!({
             "dns-resolver": {"config": {"server": ["10.0.0.54"], "search": ["example.org"]}},
             "routes": {
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_comes_back_as_it_was() {
+    fn removed_configuration_comes_back_as_it_was() {
         let undone = revert(
             &before(),
             &json!({"interfaces": [{"name": "br0", "type": "linux-bridge", "state": "absent"}]}),
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_want_is_kept() {
+    fn wishes_of_others_are_kept() {
         let applied = json!({
             "interfaces": [
                 {"name": "eth0", "type": "ethernet", "state": "up", "mtu": 9000},

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_route_leaves_out_may_be_anything() {
+    fn omitted_fields_of_a_route_match_anything() {
         let found = json!({
             "destination": "10.1.0.0/16", "next-hop-address": "10.0.0.1",
             "next-hop-interface": "eth1", "metric": 150, "table-id": 254

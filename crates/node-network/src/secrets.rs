@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_has_in_the_place_of_a_reference_is_hidden() {
+    fn a_hosts_value_in_the_place_of_a_reference_is_hidden() {
         let wanted = json!({"interfaces": [
         {"name": "eth1", "description": {"secretRef": {"name": "s", "key": "a"}}, "mtu": 1400},
         {
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_filled_is_named() {
+    fn missing_secrets_are_named() {
         let error = fill(
             &state(),
             &Secrets::from([(reference("wire", "password"), "x".to_owned())]),

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_work_is_refused_without_the_host() {
+    fn a_state_that_can_never_work_is_refused_without_the_host() {
         let address = |prefix: u8| {
             json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": "up",
             "ipv4": {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_for_people_is_taken_away() {
+    fn additions_for_people_are_removed() {
         let reported = json!({
             "capabilities": ["ovs"],
             "interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "ifIndex": 2}]

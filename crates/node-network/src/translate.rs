@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_do_is_refused_with_the_way_out() {
+    fn early_fields_without_effect_are_refused_with_the_way_out() {
         let errors = one(json!({
             "name": "x", "ipv6": {"dupAddressDetectTransmit": 3},
             "ipv4": {"neighbors": [{"ip": "10.0.0.1"}]}

@@ -21,7 +21,7 @@ fn problems(kind: &str, spec: &Value) -> Result<Vec<Problem>, String> {
 
 /// The same table is asked of the schemas and of the API server, in the tests of the API.
 #[test]
-fn what_the_api_accepts_and_refuses_is_accepted_and_refused_here() {
+fn validation_agrees_with_the_api() {
     let cases: Value =
         serde_saphyr::from_str(include_str!("../../api/tests/node_network/cases.yaml")).unwrap();
     let kind = |case: &Value| {

@@ -171,7 +171,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn what_go_reads_is_read() {
+    fn durations_of_go_are_read() {
         for (text, nanoseconds) in [
             ("168h0m0s", 168 * 3600 * SECOND),
             ("1.5h", 5400 * SECOND),

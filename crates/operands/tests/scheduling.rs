@@ -39,7 +39,7 @@ fn found(spec: &Value) -> Vec<(String, String)> {
 }
 
 #[test]
-fn what_the_api_accepts_and_refuses_is_accepted_and_refused_here() {
+fn validation_agrees_with_the_api() {
     let cases = table::cases();
     for case in cases.accepted {
         assert_eq!(found(&case.spec), [], "{}", case.name);

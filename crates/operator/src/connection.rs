@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_on_the_way_is_named() {
+    fn a_missing_part_of_the_connection_is_named() {
         for (text, error) in [
             (CLUSTERS.to_owned(), "kubeconfig FILE: has no current-context"),
             (format!("{CLUSTERS}current-context: a\n"), "kubeconfig FILE: has no context \"a\", which its current-context names"),

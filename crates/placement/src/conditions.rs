@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_the_same_keeps_its_time() {
+    fn an_equal_condition_keeps_its_time() {
         let mut steps = Steps::default();
         let first = steps.conditions(&[], at(1));
         steps.set(Step::Db, State::ready(Step::Db.done()));

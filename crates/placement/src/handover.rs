@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_weft_serves_is_named() {
+    fn fields_that_only_weft_serves_are_named() {
         let fields = |spec: Value| {
             obstacles(&read(&spec).spec)
                 .into_iter()

@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_operators_do_is_taken_for_done_and_said() {
+    fn work_of_other_operators_is_assumed_and_reported() {
         let spec = json!({"secret": "osp-secret", "databaseInstance": "openstack"});
         let (objects, assumed, ends) = looked(
             &spec,

@@ -618,14 +618,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_accepts_is_valid() {
+    fn objects_that_the_api_accepts_are_valid() {
         for case in cases().accepted {
             assert_eq!(found(&case.spec), vec![], "{}", case.name);
         }
     }
 
     #[test]
-    fn what_the_api_refuses_is_invalid_with_the_same_words() {
+    fn objects_that_the_api_refuses_are_invalid_with_the_same_words() {
         for case in cases().refused {
             let problems = found(&case.spec);
             // A key of a map stands in brackets where the API server names it.

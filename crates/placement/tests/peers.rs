@@ -75,7 +75,7 @@ fn is_true(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_asked_of_other_operators_is_taken_and_their_answers_are_read() {
+async fn requests_to_other_operators_are_accepted_and_answers_read() {
     let cluster = ControlPlane::builder().api_only().start().await.unwrap();
     for definitions in [played::MARIADB, played::KEYSTONE, played::TOPOLOGY] {
         cluster

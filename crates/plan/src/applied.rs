@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_last_file_said_and_this_one_does_not_is_dropped_and_what_others_set_stays() {
+    fn fields_of_the_last_file_only_are_dropped_and_those_of_others_stay() {
         let file = json!({
             "metadata": {"labels": {"mine": "y"}},
             "spec": {

@@ -631,7 +631,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_filled_in_is_no_difference() {
+    fn defaults_of_the_server_are_no_difference() {
         assert_eq!(differences(&desired(), &live()), Vec::<String>::new());
     }
 
@@ -737,7 +737,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_text_that_the_server_leaves_out_is_no_difference_while_we_own_it() {
+    fn an_owned_empty_text_that_the_server_omits_is_no_difference() {
         let desired = json!({"spec": {"value": ""}});
         let owned = json!({
             "metadata": {
@@ -784,7 +784,7 @@ mod tests {
     }
 
     #[test]
-    fn additions_inside_what_we_answer_for_are_seen_and_others_metadata_is_theirs() {
+    fn additions_to_owned_fields_count_and_metadata_of_others_does_not() {
         let mut live = live();
         live["metadata"]["annotations"] = json!({"theirs": "yes"});
         live["spec"]["template"]["metadata"] =
@@ -821,7 +821,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_want_no_longer_is_dropped() {
+    fn unwanted_fields_are_dropped() {
         let mut wanted = desired();
         wanted["spec"]["template"]["spec"]["containers"][0]
             .as_object_mut()

@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_changed_and_left_so_is_told_and_no_harm() {
+    fn changed_drift_that_stays_is_reported_and_does_no_harm() {
         assert_eq!(
             shown(&Report {
                 drift: vec![changed()],
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_and_left_so_is_not_available() {
+    fn missing_objects_that_stay_missing_are_not_available() {
         let nothing_yet = Rollout::Progressing {
             message: "does not exist yet".into(),
             deadline: None,

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_as_before_and_differs_is_drift_and_what_is_wanted_anew_is_not() {
+    fn a_changed_object_drifts_only_if_its_wish_is_old() {
         let before = manifest(&json!({"a": "1"}));
         let same = report(&before, &before);
         let edited = live(&json!({"a": "1"}), &json!({"a": "2"}));
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_deletes_and_a_finalizer_holds_is_left_to_go() {
+    fn a_deleted_object_with_a_finalizer_may_go() {
         let map = manifest(&json!({"a": "1"}));
         let mut going = live(&json!({"a": "1"}), &json!({"a": "1"}));
         going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cluster_serves_is_known_by_its_definitions() {
+    fn definitions_show_the_kinds_that_a_cluster_serves() {
         let definition = |name: &str| (Fact::Definitions, json!({"metadata": {"name": name}}));
         let plain = facts(&[
             definition("certificates.cert-manager.io"),
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_proxy_that_came_with_the_cluster_is_known_until_it_is_deleted() {
+    fn the_clusters_own_service_proxy_is_known_until_it_is_deleted() {
         let mut proxy = (
             Fact::KubeProxy,
             json!({"metadata": {"name": "kube-proxy", "namespace": "kube-system"}}),

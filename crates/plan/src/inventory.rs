@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_handed_over_or_gone_with_its_kind_is_no_surplus() {
+    fn held_handed_over_and_vanished_objects_are_no_surplus() {
         let issuer = ObjectKey::new(kinds::ISSUER, "n", "i");
         let old = Inventory {
             objects: [(key("a"), "x".to_owned()), (issuer.clone(), "x".to_owned())].into(),

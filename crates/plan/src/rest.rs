@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_pods_never_rests() {
+    fn a_workload_without_pods_never_rests() {
         assert!(!is_at_rest(
             &json!({"kind": "ValidatingWebhookConfiguration", "metadata": {"generation": 1}})
         ));

@@ -685,7 +685,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_of_another_domain_stands_where_its_status_says_of_the_current_generation() {
+    fn a_resource_of_another_domain_rolls_out_as_its_current_status_says() {
         let with = |condition: Value| {
             json!({
                 "kind": "NMState",

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_users_fill_in_is_left_to_them_without_the_original_as_its_owner() {
+    fn data_of_users_stays_without_the_original_as_owner() {
         let owner = Owner {
             kind: kinds::NETWORK_ADDONS_CONFIG,
             name: "cluster".into(),
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_outlives_the_resource_is_not_owned_and_an_owner_that_it_has_goes() {
+    fn objects_that_outlive_the_resource_lose_their_owner() {
         let role = || manifest("ClusterRole", "rbac.authorization.k8s.io/v1");
         let unit = |name: &str| Unit {
             name: name.into(),
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_owned_as_the_original_has_it() {
+    fn objects_given_back_have_the_originals_owner() {
         let live = json!({
             "metadata": {
                 "uid": "x", "resourceVersion": "7",

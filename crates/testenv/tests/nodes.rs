@@ -437,7 +437,7 @@ async fn a_killed_lab_leaves_no_process_and_its_groups_go_with_the_next_start() 
 }
 
 #[test]
-fn what_a_machine_cannot_do_is_named() {
+fn missing_features_of_a_machine_are_named() {
     let run = |wrapper: &[&str]| {
         let mut command = Command::new(wrapper[0]);
         let output = command

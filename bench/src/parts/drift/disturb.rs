@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_made_and_what_cannot_be_is_said() {
+    fn missing_fields_are_added_and_impossible_edits_reported() {
         let mut workload = json!({
             "kind": "DaemonSet",
             "spec": {"template": {"metadata": {}, "spec": {"containers": [{"image": "a"}]}}}

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_applied_is_there_and_goes_with_a_rollback() {
+    fn an_applied_state_exists_until_a_rollback() {
         let (host, _changes) = Recorded::new(&json!({
             "interfaces": [{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500}]
         }));

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_change_keeps_its_times() {
+    fn an_unchanged_condition_keeps_its_times() {
         let done = State::Available {
             message: "successfully reconciled",
         };

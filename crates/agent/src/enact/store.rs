@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_generation_has_made_goes() {
+    fn changes_of_an_earlier_generation_go() {
         let br1 = |mtu: u32| {
             json!({
                 "interfaces": [{"name": "br1", "type": "linux-bridge", "state": "up", "mtu": mtu}]

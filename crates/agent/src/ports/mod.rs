@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_has_configured_is_no_pods_port() {
+    fn a_configured_port_is_no_pods_port() {
         // A card of a node that is itself a container is an end of a veth pair, as a pod's is.
         let attached = Seen::new([
             bridge(1, "br1"),

@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_back_for_a_pod_that_was_going_is_taken_out_again() {
+    fn a_port_put_back_for_a_pod_that_was_going_is_removed_again() {
         let mut ids = pods();
         ids.as_array_mut()
             .into_iter()

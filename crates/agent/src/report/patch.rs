@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shorter_as_a_whole_is_sent_so() {
+    fn a_list_that_is_shorter_as_a_whole_is_sent_whole() {
         let old = json!({"a": 1, "b": 2, "c": 3});
         assert_eq!(
             text(&old, &json!({})),

@@ -132,7 +132,7 @@ async fn drift_is_corrected_or_reported() {
 }
 
 #[tokio::test]
-async fn what_matches_is_looked_for_again_when_interfaces_come() {
+async fn matches_are_found_again_when_interfaces_come() {
     let weft = Installation::start(HostLab::builder().hosts(1).cards(1))
         .await
         .unwrap();

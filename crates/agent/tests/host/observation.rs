@@ -46,7 +46,7 @@ fn sockets(pid: u32) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_changes_on_a_host_is_reported_and_nothing_else_is_written() {
+async fn a_change_of_a_host_is_reported_and_nothing_else_is_written() {
     let mut weft = Installation::start(HostLab::builder().hosts(1).audit(true))
         .await
         .unwrap();

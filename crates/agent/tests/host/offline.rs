@@ -158,7 +158,7 @@ async fn a_change_is_made_once_told_and_taken_back() {
 }
 
 #[tokio::test]
-async fn what_cuts_the_host_off_is_rolled_back() {
+async fn a_change_that_cuts_the_host_off_is_rolled_back() {
     let lab = HostLab::builder().hosts(1).start().await.unwrap();
     let host = lab.host("node-1").unwrap();
     let agent = Agent::on(host);

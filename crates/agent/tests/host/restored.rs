@@ -115,7 +115,7 @@ async fn wait_granted(weft: &Installation, name: &str, address: &str) {
 }
 
 #[tokio::test]
-async fn what_a_restored_backup_grants_is_acknowledged_again() {
+async fn grants_of_a_restored_backup_are_acknowledged_again() {
     let weft = Installation::start(HostLab::builder().hosts(1))
         .await
         .unwrap();

@@ -57,7 +57,7 @@ async fn watch_progress(
 }
 
 #[tokio::test]
-async fn no_more_nodes_than_allowed_are_changed_at_once_and_a_failure_stops_the_rest() {
+async fn a_rollout_respects_the_limit_and_stops_after_a_failure() {
     let weft = Installation::start(HostLab::builder().hosts(3).cards(2))
         .await
         .unwrap();

@@ -192,7 +192,7 @@ async fn a_secret_is_read_on_the_node_and_seen_nowhere_else() {
 /// The NodeNetworkState reports missing Secrets of the node's own desired state, and no policy
 /// fails.
 #[tokio::test]
-async fn what_the_nodes_own_state_lacks_is_blamed_on_no_policy() {
+async fn a_missing_secret_of_the_nodes_own_state_fails_no_policy() {
     let weft = Installation::without_agents(HostLab::builder().hosts(1))
         .await
         .unwrap();

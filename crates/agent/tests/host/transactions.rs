@@ -71,7 +71,7 @@ async fn start_agent(weft: &Installation) -> Program {
 }
 
 #[tokio::test]
-async fn what_cuts_the_node_off_is_rolled_back_and_told() {
+async fn a_policy_that_cuts_the_node_off_is_rolled_back_and_reported() {
     let (weft, _agent) = installation().await;
     let host = weft.host("node-1").unwrap();
     let routes = async || host.exec(&["ip", "-j", "route"]).await.unwrap();
@@ -216,7 +216,7 @@ async fn what_cuts_the_node_off_is_rolled_back_and_told() {
 
 /// A probe that a policy brings keeps the others from nothing but what they broke themselves.
 #[tokio::test]
-async fn a_failed_probe_is_first_taken_for_the_fault_of_the_policy_that_brought_it() {
+async fn a_failed_probe_first_counts_against_the_policy_that_brought_it() {
     let weft = Installation::without_agents(HostLab::builder().hosts(1))
         .await
         .unwrap();
@@ -418,7 +418,7 @@ async fn a_killed_agent_goes_on_and_says_so() {
 /// Without NetworkManager nothing is judged and no try counted. The agent applies granted changes
 /// when NetworkManager is back.
 #[tokio::test]
-async fn what_is_wanted_while_network_manager_is_away_waits_for_it() {
+async fn a_policy_waits_while_network_manager_is_away() {
     let weft = Installation::without_agents(HostLab::builder().hosts(1))
         .await
         .unwrap();

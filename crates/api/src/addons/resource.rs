@@ -125,7 +125,7 @@ status:
     }
 
     #[test]
-    fn what_is_not_set_is_not_written() {
+    fn unset_fields_are_not_written() {
         let object = NetworkAddonsConfig::new("cluster", NetworkAddonsConfigSpec::default());
         let expected = json!({
             "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1",

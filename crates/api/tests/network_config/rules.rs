@@ -21,7 +21,7 @@ fn schema() -> Value {
 }
 
 #[test]
-fn what_is_valid_is_accepted() {
+fn a_valid_configuration_is_accepted() {
     let schema = schema();
     for case in cases().accepted {
         let errors = errors(&schema, &object(&case.spec));
@@ -30,7 +30,7 @@ fn what_is_valid_is_accepted() {
 }
 
 #[test]
-fn what_can_never_work_is_refused() {
+fn a_configuration_that_can_never_work_is_refused() {
     let schema = schema();
     for case in cases()
         .refused

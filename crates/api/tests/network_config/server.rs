@@ -78,7 +78,7 @@ async fn the_server_agrees_with_the_table() {
 }
 
 #[tokio::test]
-async fn fields_that_are_not_known_are_refused_texts_explained_and_columns_shown() {
+async fn unknown_fields_are_refused_fields_explained_and_columns_shown() {
     let cluster = control_plane().await;
     let minimal = object(&cases().accepted[0].spec);
     for (path, field) in [

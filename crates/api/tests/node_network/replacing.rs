@@ -153,7 +153,7 @@ async fn the_definitions_of_kubernetes_nmstate_are_replaced_and_come_back() {
 
 /// The API server would refuse a definition that lacks a version in which something may be stored.
 #[tokio::test]
-async fn what_was_stored_as_v1alpha1_is_served_as_the_other_versions() {
+async fn objects_stored_as_v1alpha1_are_served_as_the_other_versions() {
     let cluster = ControlPlane::builder().api_only().start().await.unwrap();
     apply(&cluster, &fixture("kubernetes-nmstate-old.crd.yaml")).await;
     let spec =

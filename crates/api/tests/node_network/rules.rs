@@ -37,7 +37,7 @@ fn errors(object: &Value) -> Vec<ValidationError> {
 }
 
 #[test]
-fn what_is_valid_is_accepted() {
+fn a_valid_configuration_is_accepted() {
     for case in cases().accepted {
         let errors = errors(&object(&case.kind, &case.spec));
         assert!(errors.is_empty(), "{}: {errors:#?}", case.name);
@@ -45,7 +45,7 @@ fn what_is_valid_is_accepted() {
 }
 
 #[test]
-fn what_can_never_work_is_refused() {
+fn a_configuration_that_can_never_work_is_refused() {
     for case in cases()
         .refused
         .into_iter()

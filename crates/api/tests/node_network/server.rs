@@ -65,7 +65,7 @@ async fn the_server_agrees_with_the_table_in_both_versions() {
 }
 
 #[tokio::test]
-async fn fields_that_are_not_known_are_refused_texts_explained_and_columns_shown() {
+async fn unknown_fields_are_refused_fields_explained_and_columns_shown() {
     let cluster = control_plane().await;
     for (kind, path, field) in [
         ("NodeNetworkConfigurationPolicy", "/spec", "nodeselector"),

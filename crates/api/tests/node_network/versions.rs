@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn what_one_version_wrote_the_other_keeps() {
+async fn a_version_keeps_fields_of_the_other() {
     let cluster = with_definitions().await;
     for (kind, plural, spec, status) in [
         (

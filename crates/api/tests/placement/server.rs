@@ -24,7 +24,7 @@ async fn the_server_agrees_with_the_table() {
 }
 
 #[tokio::test]
-async fn what_is_left_out_gets_the_defaults_of_placement_operator_and_columns_are_shown() {
+async fn omitted_fields_get_placement_operators_defaults_and_columns_show() {
     let cluster = control_plane().await;
     let spec = json!({
         "databaseInstance": "openstack", "secret": "osp-secret", "networkAttachments": ["storage"]

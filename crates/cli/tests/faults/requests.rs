@@ -238,7 +238,7 @@ async fn an_api_server_that_is_away_is_waited_for_in_patience() {
 /// Writes fail for as long as it lasts, while events keep coming: none of them is a reason to try
 /// again at once.
 #[tokio::test]
-async fn what_fails_for_long_is_tried_in_patience_and_alone() {
+async fn an_object_that_fails_for_long_is_retried_slowly_and_alone() {
     let cluster = Cluster::start_default().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let _operator = Operator::start_via(&cluster, &proxy).await;

@@ -173,7 +173,7 @@ async fn a_plain_origin_is_replaced_by_the_command_that_the_check_prints() {
 }
 
 #[tokio::test]
-async fn what_keeps_an_original_is_in_the_way_and_named_with_the_way_out() {
+async fn a_keeper_of_an_original_is_named_with_the_way_out() {
     let control_plane = cluster().await;
     let olm = json!({
         "labels": {
@@ -236,7 +236,7 @@ async fn what_keeps_an_original_is_in_the_way_and_named_with_the_way_out() {
 }
 
 #[tokio::test]
-async fn what_the_switch_does_not_replace_is_in_the_way() {
+async fn objects_that_the_switch_does_not_replace_block() {
     let control_plane = cluster().await;
     let name = "placement-operator-controller-manager";
     install_original(

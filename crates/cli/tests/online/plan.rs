@@ -17,7 +17,7 @@ const SEED: u64 = 20_261_123;
 const EDITS: usize = 15;
 
 #[tokio::test]
-async fn what_it_prints_is_what_then_happens() {
+async fn the_operator_does_what_the_plan_prints() {
     let cluster = Cluster::start_default().await;
     let _operator = Operator::start_default(&cluster).await;
     cluster.play_kubemacpool().await;

@@ -63,7 +63,7 @@ async fn plan(cluster: &Cluster, text: &str, more: &[&str], code: i32) -> Run {
 }
 
 #[tokio::test]
-async fn what_policies_would_change_is_told_of_each_node() {
+async fn the_changes_of_policies_are_listed_for_each_node() {
     let cluster = cluster().await;
     let nobody = plan(&cluster, &policy("mtu", "", 9000), &[], 2).await;
     assert!(
@@ -145,7 +145,7 @@ async fn what_policies_would_change_is_told_of_each_node() {
 }
 
 #[tokio::test]
-async fn what_would_be_refused_is_refused_with_field_value_rule_and_way_out() {
+async fn refusals_of_a_plan_name_field_value_rule_and_way_out() {
     let cluster = cluster().await;
     tell(&cluster).await;
     for (spec, told) in [

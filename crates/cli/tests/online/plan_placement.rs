@@ -49,7 +49,7 @@ async fn ready(cluster: &Cluster) {
 }
 
 #[tokio::test]
-async fn what_it_prints_of_a_placement_api_is_what_then_happens() {
+async fn the_operator_does_what_the_plan_of_a_placement_api_prints() {
     let cluster = Cluster::start(ClusterOptions {
         nodes: 1,
         manifests: &["--domains", "placement"],

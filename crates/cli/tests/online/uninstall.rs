@@ -187,7 +187,7 @@ async fn a_single_operator_for_all_domains_goes_too() {
 }
 
 #[tokio::test]
-async fn what_others_have_put_there_stays() {
+async fn objects_of_others_stay() {
     let cluster = Cluster::start_default().await;
     let operator = Operator::start_default(&cluster).await;
     cluster

@@ -101,7 +101,7 @@ async fn serve(cluster: &Cluster, site: &Site) -> Placement {
 }
 
 #[tokio::test]
-async fn what_the_operator_wrote_prepares_the_database_and_passes_placements_own_tests() {
+async fn the_operators_files_prepare_the_database_and_pass_placements_tests() {
     let site = Site::start(&[DATABASE]).unwrap();
     let database = MariaDb::start(&site).await.unwrap();
     database

@@ -9,7 +9,7 @@ use weft_testenv::proxy::{Match, Proxy};
 use crate::{components::all_uids, harness::*, install::passes};
 
 #[tokio::test]
-async fn what_cannot_be_changed_in_place_is_made_anew_and_nothing_else_is_touched() {
+async fn an_object_with_an_immutable_change_is_recreated_and_no_other() {
     let cluster = Cluster::start_default().await;
     let operator = Operator::start_default(&cluster).await;
     cluster

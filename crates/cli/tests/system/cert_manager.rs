@@ -159,7 +159,7 @@ async fn the_component_alone_waits_for_cert_manager_and_goes_on_by_itself() {
 }
 
 #[tokio::test]
-async fn who_makes_the_certificate_can_be_changed_both_ways() {
+async fn the_provider_of_the_certificate_can_change_both_ways() {
     let cluster = Cluster::start_default().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let _operator = Operator::start_via(&cluster, &proxy).await;
@@ -224,7 +224,7 @@ async fn who_makes_the_certificate_can_be_changed_both_ways() {
 }
 
 #[tokio::test]
-async fn the_certificate_of_the_operator_that_is_replaced_does_not_fight_for_the_secret() {
+async fn the_replaced_operators_certificate_does_not_fight_for_the_secret() {
     let cluster = Cluster::start_default().await;
     cluster.define(&DEFINITIONS).await;
     // As cluster-network-addons-operator leaves it: the resource owns Issuer and Certificate, and

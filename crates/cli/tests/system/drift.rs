@@ -51,7 +51,7 @@ async fn every_single_object_that_is_deleted_comes_back_as_it_was() {
 }
 
 #[tokio::test]
-async fn what_is_changed_or_added_is_put_right_and_what_is_others_stays() {
+async fn changed_and_added_fields_are_repaired_and_fields_of_others_stay() {
     let cluster = Cluster::start_default().await;
     let _operator = Operator::start_default(&cluster).await;
     cluster
@@ -518,7 +518,7 @@ async fn inventory(cluster: &Cluster) -> Inventory {
 }
 
 #[tokio::test]
-async fn what_somebody_deletes_and_a_finalizer_holds_is_not_called_available() {
+async fn a_deleted_object_with_a_finalizer_is_not_available() {
     let cluster = Cluster::start_default().await;
     let _operator = Operator::start_default(&cluster).await;
     cluster

@@ -342,7 +342,7 @@ async fn during_a_pause_nothing_is_written_but_status() {
 }
 
 #[tokio::test]
-async fn what_is_paused_from_the_beginning_is_not_even_begun() {
+async fn a_resource_that_is_paused_from_the_start_is_not_begun() {
     let cluster = Cluster::start_default().await;
     let _operator = Operator::start_default(&cluster).await;
     let paused = RESOURCE.replace(

@@ -192,7 +192,7 @@ async fn a_new_webhook_entry_is_added_to_a_configuration_that_is_there() {
 }
 
 #[tokio::test]
-async fn what_others_put_on_an_object_stays_and_what_weft_put_there_once_goes() {
+async fn marks_of_others_stay_and_old_marks_of_weft_go() {
     const PART_OF: &str = "app.kubernetes.io/part-of";
     let cluster = Cluster::start(ClusterOptions {
         nodes: 1,

@@ -7,7 +7,7 @@ use weft_plan::kinds;
 use crate::{deletion::all_is_gone, harness::*};
 
 #[tokio::test]
-async fn what_a_resource_without_its_finalizer_leaves_is_removed() {
+async fn leftovers_of_a_resource_without_finalizer_are_removed() {
     let cluster = Cluster::start_default().await;
     let operator = Operator::start_default(&cluster).await;
     let example = example("network-addons-config.yaml");
@@ -80,7 +80,7 @@ async fn what_a_resource_without_its_finalizer_leaves_is_removed() {
 /// The original removes them at each of its reconciles: a component that was taken out of the
 /// configuration while no operator ran, and objects of old releases.
 #[tokio::test]
-async fn what_the_original_left_and_nobody_wants_goes_at_the_take_over() {
+async fn unwanted_leftovers_of_the_original_go_at_the_take_over() {
     let cluster = Cluster::start(ClusterOptions {
         nodes: 1,
         ..Default::default()

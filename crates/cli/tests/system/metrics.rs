@@ -48,7 +48,7 @@ subjects: [{kind: ServiceAccount, name: reader, namespace: default}]
 ";
 
 #[tokio::test]
-async fn metrics_are_for_those_who_may_read_them_by_the_tls_profile_of_the_moment() {
+async fn metrics_are_for_authorised_readers_by_the_current_tls_profile() {
     let cluster = Cluster::start_default().await;
     let operator = Operator::start(
         &cluster,

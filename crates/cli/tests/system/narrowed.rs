@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_component_that_the_roles_do_not_cover_is_named_and_the_others_come_and_go() {
+async fn status_names_a_component_without_roles_and_others_come_and_go() {
     let options = ClusterOptions {
         manifests: &["--components", "multus,linux-bridge"],
         may_be_forbidden: true,

@@ -7,7 +7,7 @@ use weft_testenv::proxy::{Fault, Match, Proxy};
 use crate::harness::*;
 
 #[tokio::test]
-async fn sigterm_during_an_installation_ends_cleanly_and_the_next_one_finishes_it() {
+async fn an_installation_ends_cleanly_by_sigterm_and_the_next_run_finishes_it() {
     let cluster = Cluster::start_default().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let operator = Operator::start_via(&cluster, &proxy).await;

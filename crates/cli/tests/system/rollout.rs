@@ -113,7 +113,7 @@ async fn a_stuck_rollout_is_told_by_the_pods_own_cause() {
 }
 
 #[tokio::test]
-async fn what_is_not_known_yet_is_not_claimed() {
+async fn status_claims_nothing_that_is_unknown() {
     let cluster = Cluster::start_default().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     // KubeMacPool needs a Secret that is not there, and the API server is slow to say so.

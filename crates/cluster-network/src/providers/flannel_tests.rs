@@ -123,7 +123,7 @@ fn pods_get_what_the_back_end_leaves_of_a_packet() {
 }
 
 #[test]
-fn whatever_the_mtu_a_packet_of_a_pod_fits_through_the_tunnel() {
+fn a_packet_of_a_pod_fits_through_the_tunnel_with_any_mtu() {
     for (config, overhead) in [
         (json!({"mtu": 1400}), 50),
         (json!({"mtu": 1400, "backend": "wireguard"}), 80),
@@ -196,7 +196,7 @@ fn every_container_that_speaks_with_the_api_server_knows_where_it_is() {
 }
 
 #[test]
-fn what_may_not_change_under_pods() {
+fn fields_that_may_not_change_under_pods_are_refused() {
     let path = "spec.defaultNetwork.flannelConfig";
     for (config, change) in [
         (
@@ -255,7 +255,7 @@ fn settings_that_do_not_go_together_are_named() {
 }
 
 #[test]
-fn what_nodes_lack_is_told() {
+fn missing_parts_of_nodes_are_reported() {
     let node = |cidrs: &[&str]| Node {
         pod_cidrs: cidrs.iter().map(|cidr| (*cidr).to_owned()).collect(),
         ..Node::default()

@@ -213,7 +213,7 @@ fn the_mtu_is_carried_on() {
 }
 
 #[test]
-fn what_is_out_of_range_is_named_all_at_once() {
+fn all_values_out_of_range_are_named_at_once() {
     let found = problems(spec(
         json!({"mode": "broken", "vxlanPort": 66666, "mtu": 70000}),
     ));

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_of_another_namespace_is_in_the_way_and_one_of_ours_is_taken_over() {
+    fn an_agent_of_another_namespace_blocks_and_one_of_ours_is_adopted() {
         let agent =
             |namespace: &str| workload("DaemonSet", namespace, AGENT, "x", json!({"app": APP}));
         assert!(is_operator(
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_asks_by_is_known_by_what_it_does_and_whose_it_is() {
+    fn its_webhooks_are_known_by_their_rules_and_their_owner() {
         let policies = "nodenetworkconfigurationpolicies";
         let its = || json!({"app": APP});
         let package = json!({"olm.owner": "kubernetes-nmstate-operator.v0.86.0"});
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_made_is_known_by_owner_label_or_manager() {
+    fn its_objects_are_known_by_owner_label_or_manager() {
         let object = |metadata: Value| {
             json!({
                 "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_by_the_name_of_its_variable() {
+    fn an_invalid_setting_is_refused_by_the_name_of_its_variable() {
         for (variable, value) in [
             ("OPERATOR_NAMESPACE", "No_Namespace"),
             ("HANDLER_NAMESPACE", "a.b"),

@@ -302,7 +302,7 @@ fn settings_place_and_name_the_agent() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_all_at_once_with_the_way_out() {
+fn all_mistakes_are_refused_at_once_with_the_way_out() {
     let mut wrong = resource(json!({
         "logLevel": "trace", "probeConfiguration": {"dns": {"host": "no name"}},
         "maxUnavailable": "half"
@@ -364,7 +364,7 @@ fn fields_without_effect_are_kept_and_told_of() {
 }
 
 #[test]
-fn on_openshift_the_agent_has_constraints_of_its_own_that_allow_what_it_asks_for() {
+fn on_openshift_the_agents_constraints_allow_what_its_pods_ask_for() {
     let facts = weft_plan::Facts {
         definitions: [
             OPENSHIFT.to_owned(),

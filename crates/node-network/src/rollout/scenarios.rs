@@ -238,7 +238,7 @@ fn a_policy_that_no_node_with_an_agent_matches_is_ignored() {
 }
 
 #[test]
-fn what_an_agent_has_done_on_demand_stays_done_when_it_has_ended() {
+fn work_of_an_agent_on_demand_stays_done_after_its_end() {
     let mut cluster = Cluster::with_nodes(2);
     cluster.set_agent("node-1", false);
     cluster.apply("p", json!({"maxUnavailable": 1}));
@@ -261,7 +261,7 @@ fn what_an_agent_has_done_on_demand_stays_done_when_it_has_ended() {
 }
 
 #[test]
-fn what_was_granted_to_an_agent_that_has_gone_before_it_began_is_taken_back() {
+fn a_grant_to_an_agent_that_went_before_it_began_is_revoked() {
     let mut cluster = Cluster::with_nodes(2);
     cluster.apply("p", json!({
         "maxUnavailable": 1, "onDelete": "revert", "desiredState": {"hostname": {"config": "h1"}}
@@ -528,7 +528,7 @@ fn a_status_that_says_nothing_new_is_the_same_to_the_last_time() {
 }
 
 #[test]
-fn what_is_refused_reaches_no_node_and_says_why_at_once() {
+fn a_refused_policy_reaches_no_node_and_says_why_at_once() {
     let mut cluster = Cluster::with_nodes(2);
     cluster.apply(
         "good",

@@ -226,7 +226,7 @@ proptest! {
     /// Nobody waits for an agent that has gone before it began: what the others are to do is done,
     /// and no slot is held for it.
     #[test]
-    fn what_nobody_is_there_for_holds_up_nobody(happenings in prop::collection::vec(happening(), 0..120), gone in prop::collection::vec(any::<bool>(), NODES)) {
+    fn work_without_an_agent_holds_up_nobody(happenings in prop::collection::vec(happening(), 0..120), gone in prop::collection::vec(any::<bool>(), NODES)) {
         let mut cluster = Cluster::with_nodes(NODES - 1);
         for happening in &happenings {
             happen(&mut cluster, happening);

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_says_counts_once_it_speaks_of_the_latest_decision() {
+    fn an_agents_report_counts_after_it_observed_the_latest_decision() {
         use Decision::{Aborted, Granted, Pending, Revert};
         use Standing::{Done, Failed, InFlux, Waiting};
         let (same, newer) = (policy(7, None), policy(8, None));

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_granted_stays_until_something_else_is() {
+    fn a_grant_stays_until_the_next_one() {
         let policy = Policy::of(&json!({
             "metadata": {"uid": "p", "generation": 4},
             "spec": {"desiredState": {"interfaces": []}}

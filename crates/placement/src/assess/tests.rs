@@ -340,7 +340,7 @@ fn a_job_that_failed_stops_the_pods_and_says_how_to_go_on() {
 }
 
 #[test]
-fn a_job_that_failed_repeats_its_pods_last_words_and_is_tried_again_by_the_annotation() {
+fn a_failed_job_repeats_its_pods_message_and_the_annotation_retries_it() {
     let failed = |live: &mut Value| {
         if live["kind"] == "Job" {
             live["metadata"]["uid"] = "first".into();
@@ -464,7 +464,7 @@ fn a_credential_that_was_held_before_pods_had_it_is_released() {
 }
 
 #[test]
-fn database_and_registration_of_other_operators_are_left_once_pods_do_without() {
+fn database_and_registration_are_left_after_pods_do_without_them() {
     let owner = json!({
         "apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI",
         "name": "placement", "uid": "u"

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_stays_as_it_is() {
+    fn an_existing_database_stays_as_it_is() {
         let config = config(&json!({}));
         let spec = json!({"userName": "u", "secret": "mine", "requireTLS": true, "later": 1});
         let live = json!({"spec": spec});

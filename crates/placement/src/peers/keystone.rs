@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keystone_operator_says_of_an_older_one_does_not_count() {
+    fn a_report_of_keystone_operator_about_an_older_object_does_not_count() {
         let mut object = json!({"kind": "KeystoneEndpoint", "metadata": {"generation": 2},
         "status": {
             "conditions": [{"type": "Ready", "status": "True", "message": "Setup complete"}]

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_has_no_owner_no_label_and_no_fields_of_ours() {
+    fn left_objects_have_no_owner_label_or_fields_of_weft() {
         assert_eq!(
             MANAGER,
             weft_plan::manager(&crate::Placement::new(crate::Settings::default()))
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_for_a_placement_api_is_known_by_its_owner() {
+    fn objects_of_a_placement_api_are_known_by_its_owner() {
         let owned =
             |owners: Value| is_of_placement(&json!({"metadata": {"ownerReferences": owners}}));
         assert!(owned(json!([

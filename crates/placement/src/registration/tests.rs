@@ -131,7 +131,7 @@ fn another_address_and_another_password_are_one_change_each() {
 }
 
 #[test]
-fn what_somebody_switched_off_is_switched_on() {
+fn a_disabled_entry_is_enabled_again() {
     let mut found = registered();
     found.user.as_mut().unwrap().enabled = false;
     found.service.as_mut().unwrap().enabled = false;

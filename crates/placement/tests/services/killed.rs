@@ -126,7 +126,7 @@ async fn a_job_that_was_killed_half_way_goes_on_where_it_was() {
 
 /// A missing part is no finished work.
 #[tokio::test]
-async fn what_else_is_wrong_with_the_database_ends_it_as_ever() {
+async fn other_database_errors_end_the_job_as_usual() {
     let cloud = Cloud::start().await;
     assert!(cloud.is_killed_after(28).await);
     cloud

@@ -11,7 +11,7 @@ const LOOK: &str = "id -u; id -G; grep -E '^(CapPrm|CapEff|CapBnd|NoNewPrivs):' 
 stat -c '%u %g %a' /etc/placement/placement.conf; echo >>/etc/placement/placement.conf || echo read-only";
 
 #[tokio::test]
-async fn containers_have_the_rights_of_their_pods_and_without_the_group_they_read_nothing() {
+async fn containers_have_their_pods_rights_and_need_the_group_to_read() {
     let (config, inputs) = (config(), inputs());
     let site = Site::start(&[HOST]).unwrap();
     keep(&site, &config, &inputs);

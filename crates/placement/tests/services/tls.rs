@@ -63,7 +63,7 @@ fn keep_pair(site: &Site, endpoint: &str, certificate: &str, key: &str) {
 }
 
 #[tokio::test]
-async fn each_endpoint_shows_its_own_certificate_and_a_key_of_another_starts_nothing() {
+async fn each_endpoint_serves_its_certificate_and_a_wrong_key_starts_nothing() {
     let names = ENDPOINTS.map(name);
     let site = Site::start(&[HOST, &names[0], &names[1]]).unwrap();
     let _database = database(&site).await;

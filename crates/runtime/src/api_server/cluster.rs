@@ -563,7 +563,7 @@ mod tests {
     use weft_plan::kinds;
 
     #[test]
-    fn what_may_be_over_at_once_is_tried_once_more() {
+    fn a_failure_that_may_pass_at_once_is_retried_once() {
         let status = |code: u16, seconds: u32| {
             let status = json!({
                 "code": code, "message": "no", "reason": "No",

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_bundle_and_where_nobody_answers_is_said() {
+    async fn a_bad_bundle_and_a_silent_server_are_reported() {
         assert!(matches!(
             Web::new(Some(b"no certificate")),
             Err(WebError::Bundle)

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_longer_said_goes_at_any_depth() {
+    fn dropped_status_fields_go_at_any_depth() {
         let old = json!({"a": 1, "b": {"c": {"d": 1, "e": [1]}, "f": 1}, "g": "text"});
         for new in [
             json!({"b": {"c": {"e": [2]}}, "g": {}}),

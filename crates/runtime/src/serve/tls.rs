@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_said() {
+    fn unsupported_tls_settings_are_reported() {
         assert_eq!(shortcomings(&ServerTls::default()), Vec::<String>::new());
         let said = shortcomings(&tls("VersionTLS10", &[], &["X25519MLKEM768", "X25519"]));
         assert_eq!(said.len(), 2, "{said:?}");

@@ -853,7 +853,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_seen_is_not_known_and_holds_up_nothing() {
+    fn forbidden_objects_are_unknown_and_hold_up_nothing() {
         let mut cache = cache();
         cache.wrote(&object(5, "a"));
         assert!(!cache.is_settled());
@@ -872,7 +872,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_selector_has_chosen_is_known_as_we_have_written_it() {
+    fn a_selected_object_is_known_as_weft_has_written_it() {
         let source = Source::Selected(kinds::SERVICE, Some("n".into()), "held=true".into());
         let mut cache = Cache::default();
         cache.expect(source.clone());
@@ -931,7 +931,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_workload_needs_holds_up_words_and_no_deeds() {
+    fn an_input_of_one_workload_delays_reports_and_no_writes() {
         let mut cache = cache();
         cache.feed(&source(), Change::Restarted);
         cache.feed(&source(), Change::Complete);
@@ -1108,7 +1108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_write_on_others_objects_makes_none_of_them_ours() {
+    fn marks_on_objects_of_others_make_none_of_them_ours() {
         let mut theirs = object(5, "a");
         theirs["metadata"]["labels"] = json!({"a": "b"});
         let mut cache = cache();
@@ -1209,7 +1209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pods_tell_of_their_nodes_is_a_fact_and_news() {
+    fn reports_of_pods_about_their_nodes_are_facts_and_news() {
         let pod = |mtu: u32| {
             let message = format!(r#"{{"mtu":{mtu},"podCIDRs":[],"missingPlugins":[]}}"#);
             json!({"metadata": {

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_kernel_has_is_lacking() {
+    fn an_invented_feature_is_missing() {
         assert_eq!(
             lacking(&[Capability::Link("no-such-type")]),
             [Capability::Link("no-such-type")]

@@ -36,7 +36,7 @@ async fn with_policy(site: &Site, policy: Policy) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn what_the_operator_wrote_passes_all_of_placements_own_tests() {
+async fn the_operators_files_pass_all_of_placements_own_tests() {
     let site = Site::start(&[DATABASE]).unwrap();
     let database = MariaDb::start(&site).await.unwrap();
     database

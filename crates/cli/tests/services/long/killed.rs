@@ -152,7 +152,7 @@ async fn outcome(keystone: &Keystone, step: Step) -> (Vec<String>, bool) {
 }
 
 #[tokio::test]
-async fn a_registration_that_is_killed_at_any_write_to_keystone_comes_to_the_same_end() {
+async fn a_registration_killed_at_any_write_to_keystone_ends_the_same() {
     let site = Site::start(&[]).unwrap();
     let database = MariaDb::start(&site).await.unwrap();
     let keystone = Keystone::start(&site, &database).await.unwrap();

@@ -119,7 +119,7 @@ async fn wait_replaced(cluster: &Cluster, kubelet: &Kubelet<'_>, before: &[Strin
 }
 
 #[tokio::test]
-async fn a_password_and_a_credential_are_replaced_under_load_and_every_request_is_let_in() {
+async fn every_request_succeeds_while_password_and_credential_are_replaced() {
     let site = Site::start(&[DATABASE]).unwrap();
     let database = MariaDb::start(&site).await.unwrap();
     database

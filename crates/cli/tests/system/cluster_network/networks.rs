@@ -202,7 +202,7 @@ async fn the_proxy_and_additional_networks_come_and_go() {
 }
 
 #[tokio::test]
-async fn while_an_entry_waits_the_default_network_is_guarded_and_told_of_as_ever() {
+async fn the_default_network_is_guarded_while_an_entry_waits() {
     let cluster = start().await;
     let _operator = Operator::start_default(&cluster).await;
     let waiting = json!({"spec": {"additionalNetworks": [raw("bridge", r#"{"cniVersion": "0.3.1", "type": "bridge"}"#)]}});
@@ -280,7 +280,7 @@ async fn while_an_entry_waits_the_default_network_is_guarded_and_told_of_as_ever
 }
 
 #[tokio::test]
-async fn what_waits_for_multus_and_failed_before_is_waited_for_in_peace() {
+async fn a_failed_entry_that_waits_for_multus_is_not_polled() {
     let cluster = start().await;
     let operator = Operator::start_default(&cluster).await;
     let definition = std::fs::read_to_string(concat!(

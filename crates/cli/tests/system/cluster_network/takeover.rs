@@ -7,7 +7,7 @@ use super::{NAMESPACE, RECORD, SDN, minimal, record, start};
 use crate::harness::*;
 
 #[tokio::test]
-async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_what_it_made() {
+async fn weft_waits_for_the_end_of_the_other_operator_and_adopts_its_objects() {
     let cluster = start().await;
     cluster.apply(&minimal()).await;
     let resource = cluster.resource().await.unwrap();

@@ -9,7 +9,7 @@ use super::{agents::*, nmstate, rollout::act_until, start};
 use crate::{harness::*, install};
 
 #[tokio::test]
-async fn what_is_in_the_way_of_an_enactment_costs_no_request_until_it_is_gone() {
+async fn an_obstacle_to_an_enactment_costs_no_request_until_it_is_gone() {
     let cluster = start(1).await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let _operator = Operator::start_via(&cluster, &proxy).await;

@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn the_agent_comes_to_all_nodes_follows_its_configuration_and_leaves_nothing() {
+async fn the_agent_runs_on_all_nodes_follows_its_settings_and_is_removed() {
     let cluster = start(3).await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let operator = Operator::start_via(&cluster, &proxy).await;

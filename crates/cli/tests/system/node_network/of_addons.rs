@@ -40,7 +40,7 @@ async fn wait_component(cluster: &Cluster, state: &str, message: &str) {
 }
 
 #[tokio::test]
-async fn the_add_ons_ask_for_the_agent_and_step_back_for_an_nmstate_of_the_users() {
+async fn the_add_ons_ask_for_the_agent_unless_users_have_an_nmstate() {
     let cluster = Cluster::start_default().await;
     let operator = Operator::start_default(&cluster).await;
     cluster.apply(&json!({

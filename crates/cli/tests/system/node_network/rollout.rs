@@ -228,7 +228,7 @@ async fn a_policy_goes_from_node_to_node_within_its_limit() {
 /// It said until when it would act, was granted a change, and was killed. No pod tells of such an
 /// agent.
 #[tokio::test]
-async fn an_agent_on_demand_that_never_began_keeps_its_slot_until_its_time_is_over() {
+async fn an_agent_on_demand_that_never_began_keeps_its_slot_until_it_expires() {
     let cluster = start(2).await;
     let _operator = Operator::start_default(&cluster).await;
     cluster
@@ -564,7 +564,7 @@ async fn a_failure_ends_a_try_and_the_next_one_begins_anew() {
 }
 
 #[tokio::test]
-async fn what_a_policy_changed_is_put_back_before_it_goes() {
+async fn changes_of_a_policy_are_put_back_before_it_goes() {
     let (cluster, agents, _proxy, _operator) = with_agents().await;
     cluster
         .apply(&policy("br1", "br1", "maxUnavailable: 2, onDelete: revert"))
@@ -635,7 +635,7 @@ async fn what_a_policy_changed_is_put_back_before_it_goes() {
 }
 
 #[tokio::test]
-async fn a_policy_that_only_weft_can_tell_is_wrong_says_so_at_once_and_goes_nowhere() {
+async fn a_policy_that_only_weft_refuses_is_degraded_and_reaches_no_node() {
     let (cluster, agents, _proxy, _operator) = with_agents().await;
     // The API server takes it: what stands in a desired state its rules cannot say.
     let of = |state: &str| {

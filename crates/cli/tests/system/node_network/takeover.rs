@@ -179,7 +179,7 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_takes_over_its_agent()
 /// Of another name than it has by itself, as with a prefix, and without it: the API server goes on
 /// asking, and nobody answers.
 #[tokio::test]
-async fn what_the_other_operator_asks_by_is_in_the_way_without_it() {
+async fn webhooks_of_the_other_operator_block_without_it() {
     let cluster = start(1).await;
     cluster
         .apply("{apiVersion: nmstate.io/v1, kind: NodeNetworkConfigurationPolicy, metadata: {name: br1}, spec: {desiredState: {}}}")

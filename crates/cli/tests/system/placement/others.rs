@@ -135,7 +135,7 @@ fn without_values(marks: Marks) -> Marks {
 }
 
 #[tokio::test]
-async fn what_a_plan_says_of_others_objects_is_what_then_happens() {
+async fn a_plan_about_objects_of_others_comes_true() {
     let cluster = Cluster::start(ClusterOptions {
         resource: (kinds::PLACEMENT_API, NAME),
         ..options()

@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn it_waits_for_its_secret_becomes_ready_follows_its_password_and_leaves_nothing() {
+async fn a_service_waits_for_its_secret_follows_its_password_and_is_removed() {
     let cluster = start().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
     let operator = Operator::start_via(&cluster, &proxy).await;
@@ -187,8 +187,7 @@ async fn it_waits_for_its_secret_becomes_ready_follows_its_password_and_leaves_n
 }
 
 #[tokio::test]
-async fn one_deployment_serves_chosen_namespaces_status_tells_of_them_and_uninstall_leaves_nothing()
-{
+async fn one_deployment_serves_chosen_namespaces_and_uninstall_removes_all() {
     let manifests = &[
         "--single",
         "--domains",

@@ -24,7 +24,7 @@ fn beside(all: &BTreeMap<String, Value>, before: &BTreeMap<String, Value>) -> Ve
 }
 
 #[tokio::test]
-async fn what_is_registered_is_kept_in_order_and_removed_without_a_trace() {
+async fn a_registration_is_kept_in_order_and_removed_without_a_trace() {
     let mut cloud = Cloud::start().await;
     cloud.others().await;
     let before = cloud.everything().await;
@@ -142,7 +142,7 @@ async fn what_is_registered_is_kept_in_order_and_removed_without_a_trace() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said_without_a_password() {
+async fn errors_are_reported_without_a_password() {
     let mut cloud = Cloud::start().await;
     let wanted = wanted();
     let error = async |access: Access| {
