@@ -107,7 +107,7 @@ impl Health {
             (State { acts: false, .. }, _) => (
                 true,
                 false,
-                "waiting for another agent to let go of the lock".to_owned(),
+                "waiting for another agent to release the lock".to_owned(),
             ),
             (State { looked: false, .. }, _) => (
                 true,

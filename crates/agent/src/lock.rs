@@ -61,7 +61,7 @@ pub async fn take(path: &Path) -> Result<Lock, Error> {
         .await
         .map_err(|_| failed(io::Error::other("the thread that waited has ended")))?;
     let file = file.map_err(|error| failed(error.into()))?;
-    tracing::info!(path = %path.display(), "the other agent has let go of the lock");
+    tracing::info!(path = %path.display(), "the other agent has released the lock");
     Ok(Lock(file))
 }
 

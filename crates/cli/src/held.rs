@@ -46,7 +46,7 @@ pub async fn find(online: &Online, site: &Site) -> Result<Vec<Held>> {
 ///
 /// # Errors
 /// The cluster does not let us.
-pub async fn let_go(online: &Online, site: &Site, held: &Held) -> Result<()> {
+pub async fn release(online: &Online, site: &Site, held: &Held) -> Result<()> {
     let Held {
         key,
         object,

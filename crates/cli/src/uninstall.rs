@@ -325,7 +325,7 @@ impl<'a> Uninstall<'a> {
             self.delete(key).await?;
             said("removed", &key.human())?;
         }
-        self.let_go().await?;
+        self.release_held().await?;
         // Those of now: until here somebody may have made others.
         let reports = Reports::find(self.online, &self.sites).await?;
         reports.remove(self.online).await?;
@@ -345,11 +345,11 @@ impl<'a> Uninstall<'a> {
     }
 
     /// Takes the operator's finalizers off users' objects of other kinds.
-    async fn let_go(&self) -> Result<()> {
+    async fn release_held(&self) -> Result<()> {
         for site in &self.sites {
             for held in held::find(self.online, site).await? {
-                held::let_go(self.online, site, &held).await?;
-                said("let go", &held.key.human())?;
+                held::release(self.online, site, &held).await?;
+                said("released", &held.key.human())?;
             }
         }
         Ok(())

@@ -147,7 +147,7 @@ async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
         return output::print("Nothing was changed.\n");
     }
     for held in &held {
-        held::let_go(online, site, held)
+        held::release(online, site, held)
             .await
             .with_context(|| again(&held.key))?;
         output::print(&format!(

@@ -108,7 +108,7 @@ impl Place {
                 Ok(Left::Something(deadline))
             }
             Removal::GivenUp(message) => {
-                tracing::warn!(message, object = %key_of(resource).human(), "let go");
+                tracing::warn!(message, object = %key_of(resource).human(), "gave up what a missing peer holds");
                 self.tell(
                     resource,
                     vec![Note {
