@@ -125,7 +125,7 @@ fn it_waits_for_its_turn_says_how_it_is_and_ends_when_told() {
         );
         for said in [
             "waiting: another agent holds the lock",
-            "has let go of the lock",
+            "has released the lock",
             "watch failed",
             "stopping",
         ] {

@@ -186,7 +186,7 @@ async fn the_agent_runs_on_all_nodes_follows_its_settings_and_is_removed() {
     .await;
     assert!(gone.status.success(), "{}", text(&gone));
     assert!(
-        text(&gone).contains("let go NodeNetworkConfigurationPolicy br1"),
+        text(&gone).contains("released NodeNetworkConfigurationPolicy br1"),
         "{}",
         text(&gone)
     );
