@@ -2,22 +2,18 @@
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use weft_testenv::{ADMIN, AuditEvent};
+use weft_testenv::{AuditEvent, ControlPlane};
 
-use crate::lab::Lab;
-
-/// The requests of the operator since a moment.
-pub fn of_operator(lab: &Lab, since: Timestamp) -> Result<Vec<AuditEvent>> {
-    since_by(lab, since, &lab.setup.domain.user())
-}
-
-/// Requests of the benchmark itself.
-pub fn of_admin(lab: &Lab, since: Timestamp) -> Result<Vec<AuditEvent>> {
-    since_by(lab, since, ADMIN)
-}
-
-fn since_by(lab: &Lab, since: Timestamp, user: &str) -> Result<Vec<AuditEvent>> {
-    let all = lab.control_plane.audit_events()?;
+/// The requests of a user since a moment.
+///
+/// # Errors
+/// The audit log cannot be read.
+pub fn since_by(
+    control_plane: &ControlPlane,
+    since: Timestamp,
+    user: &str,
+) -> Result<Vec<AuditEvent>> {
+    let all = control_plane.audit_events()?;
     Ok(all
         .into_iter()
         .filter(|event| event.user == user && event.received >= since)

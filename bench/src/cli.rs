@@ -7,7 +7,7 @@ use clap::Parser;
 
 use crate::{
     domain::{self, Domain},
-    parts::Part,
+    part::Part,
 };
 
 /// How it is measured, for the top of the output and for `--help`.

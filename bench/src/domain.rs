@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::parts::Part;
+use crate::part::Part;
 
 /// A domain as it is installed, and which parts of the table it has.
 pub struct Domain {

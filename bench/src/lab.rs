@@ -18,21 +18,17 @@ use tokio::{
     net::TcpStream,
     sync::OnceCell,
 };
-use weft_testenv::{ControlPlane, bound_command, proxy::Proxy, spawn_bound};
+use weft_testenv::{ADMIN, AuditEvent, ControlPlane, bound_command, proxy::Proxy, spawn_bound};
 
-use crate::{
-    domain::Domain,
-    objects::{self, Applied},
-    rest::Rest,
-    wait,
-};
+use crate::{audit, domain::Domain, objects::Applied, rest::Rest, wait};
 
 /// A binary and a configuration to measure.
 pub struct Setup {
     pub weft: PathBuf,
     pub domain: &'static Domain,
     pub config: Value,
-    applied: OnceCell<Vec<Applied>>,
+    /// Objects that Weft applies, see [`crate::recording::applied`].
+    pub applied: OnceCell<Vec<Applied>>,
 }
 
 impl Setup {
@@ -57,14 +53,6 @@ impl Setup {
             config,
             applied: OnceCell::new(),
         })
-    }
-
-    /// Objects that Weft applies for this configuration, computed once.
-    pub async fn applied(&self) -> Result<&[Applied]> {
-        Ok(self
-            .applied
-            .get_or_try_init(|| objects::record(self))
-            .await?)
     }
 
     /// Runs `weft` and returns what it prints.
@@ -283,19 +271,29 @@ impl<'a> Lab<'a> {
         .await
     }
 
+    /// The requests of the operator since a moment.
+    pub fn requests_of_operator(&self, since: Timestamp) -> Result<Vec<AuditEvent>> {
+        audit::since_by(&self.control_plane, since, &self.setup.domain.user())
+    }
+
+    /// The requests of the benchmark itself since a moment.
+    pub fn requests_of_admin(&self, since: Timestamp) -> Result<Vec<AuditEvent>> {
+        audit::since_by(&self.control_plane, since, ADMIN)
+    }
+
     /// Waits until the operator has not asked for anything but its lease for a second.
     pub async fn wait_quiet(&self) -> Result<()> {
         let long_ago = Timestamp::now() - jiff::SignedDuration::from_hours(1);
         wait::until("the operator is quiet", async || {
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-            let events = crate::audit::of_operator(self, long_ago)?;
+            let events = self.requests_of_operator(long_ago)?;
             let last = events
                 .iter()
-                .filter(|event| !crate::audit::is_lease(event))
+                .filter(|event| !audit::is_lease(event))
                 .map(|event| event.answered)
                 .max();
             Ok(last
-                .is_none_or(|last| crate::audit::seconds(last, Timestamp::now()) > 1.0)
+                .is_none_or(|last| audit::seconds(last, Timestamp::now()) > 1.0)
                 .then_some(()))
         })
         .await

@@ -7,8 +7,8 @@
 //! - [`lab`]: a control plane with Weft installed as a user installs it, and the release binary as
 //!   a process;
 //! - [`rest`]: requests as administrator, for disturbances, lower bounds and looks;
-//! - [`objects`]: the objects that a configuration leads to, and the very requests that Weft makes
-//!   for them;
+//! - [`objects`] and [`recording`]: the objects that a configuration leads to, and the very requests
+//!   that Weft makes for them;
 //! - [`audit`]: what the API server recorded, for counts and times;
 //! - [`figure`]: a figure, its target, the table and the JSON.
 
@@ -18,7 +18,9 @@ mod domain;
 mod figure;
 mod lab;
 mod objects;
+mod part;
 mod parts;
+mod recording;
 mod rest;
 mod wait;
 
@@ -59,7 +61,7 @@ async fn run(args: &Args) -> Result<bool> {
         let setup = lab::Setup::new(&weft, config)?;
         for part in args.parts(setup.domain) {
             eprintln!("measuring {} with {} ...", part.name(), config.display());
-            let measured = part.measure(&setup, args).await;
+            let measured = parts::measure(part, &setup, args).await;
             let measured =
                 measured.unwrap_or_else(|error| vec![Figure::failed(&part.name(), &error)]);
             figures.extend(

@@ -19,10 +19,11 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
         lab.patch_config(&json!({"spec": {"imagePullPolicy": policy}}))
             .await?;
         lab.wait_available().await?;
-        let patch = audit::of_admin(&lab, since)?
+        let patch = lab
+            .requests_of_admin(since)?
             .into_iter()
             .find(|event| event.verb == "patch");
-        let requests = audit::of_operator(&lab, since)?;
+        let requests = lab.requests_of_operator(since)?;
         let first = requests
             .iter()
             .filter(|event| event.subresource == "status")

@@ -11,7 +11,7 @@ use crate::{
     figure::{Figure, Unit, median_and_max},
     lab::{Lab, Setup},
     objects::{Applied, content},
-    wait,
+    recording, wait,
 };
 
 /// Made once. Then it is the user's.
@@ -35,7 +35,7 @@ struct Done {
 }
 
 pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
-    let applied = setup.applied().await?;
+    let applied = recording::applied(setup).await?;
     let (lab, operator) = Lab::available(setup).await?;
     lab.wait_quiet().await?;
     let since = Timestamp::now();
@@ -62,8 +62,8 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
         lab.wait_available().await?;
     }
     let (ours, repairs) = (
-        audit::of_admin(&lab, since)?,
-        audit::of_operator(&lab, since)?,
+        lab.requests_of_admin(since)?,
+        lab.requests_of_operator(since)?,
     );
     drop(operator);
     let mut figures = Vec::new();

@@ -30,7 +30,8 @@ pub async fn measure(setup: &Setup, seconds: u32) -> Result<Vec<Figure>> {
         .into_iter()
         .map(|request| request.audit_id)
         .collect();
-    let (second, first): (Vec<_>, Vec<_>) = audit::of_operator(&lab, since)?
+    let (second, first): (Vec<_>, Vec<_>) = lab
+        .requests_of_operator(since)?
         .into_iter()
         .partition(|event| proxied.contains(&event.id));
     let mut figures = of_replica("the leader", &first, seconds);

@@ -9,7 +9,7 @@ use crate::{
     figure::{Figure, Unit, median_and_max},
     lab::{Lab, Setup},
     objects::{self, Applied},
-    wait,
+    recording, wait,
 };
 
 /// Seconds.
@@ -19,7 +19,7 @@ struct Times {
 }
 
 pub async fn measure(setup: &Setup, rounds: u32, timeline: bool) -> Result<Vec<Figure>> {
-    let applied = setup.applied().await?;
+    let applied = recording::applied(setup).await?;
     let (mut weft, mut bare) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         bare.push(by_bare_client(setup, applied).await?);
@@ -74,13 +74,14 @@ async fn by_weft(setup: &Setup, applied: &[Applied], timeline: bool) -> Result<T
     let since = Timestamp::now();
     lab.create_config().await?;
     lab.wait_available().await?;
-    let created = audit::of_admin(&lab, since)?
+    let created = lab
+        .requests_of_admin(since)?
         .into_iter()
         .find(|event| event.verb == "create" && event.resource == setup.domain.resource);
     let start = audit::first_received(&created)?;
-    let requests = audit::of_operator(&lab, since)?;
+    let requests = lab.requests_of_operator(since)?;
     if timeline {
-        let all = audit::of_operator(&lab, since - jiff::SignedDuration::from_mins(1))?;
+        let all = lab.requests_of_operator(since - jiff::SignedDuration::from_mins(1))?;
         eprint!(
             "{}{}",
             audit::timeline(start, created.as_slice()),
@@ -122,7 +123,7 @@ async fn by_bare_client(setup: &Setup, applied: &[Applied]) -> Result<Times> {
         .await?;
     }
     let rolled_out = Timestamp::now();
-    let requests = audit::of_operator(&lab, since)?;
+    let requests = lab.requests_of_operator(since)?;
     let applies: Vec<_> = requests
         .iter()
         .filter(|event| event.verb == "patch")

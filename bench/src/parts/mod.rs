@@ -13,74 +13,27 @@ mod service;
 mod size;
 
 use anyhow::Result;
-use clap::ValueEnum;
 
-use crate::{cli::Args, figure::Figure, lab::Setup};
+use crate::{cli::Args, figure::Figure, lab::Setup, part::Part};
 
-/// A part of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Part {
-    /// Requests while nothing changes, of the leader and of a second replica
-    Idle,
-    /// Requests of an operator that is restarted while nothing changes
-    Restart,
-    /// From the creation of the configuration to the last object, and to Available
-    Install,
-    /// From the creation of a PlacementAPI to its last object, and to Ready
-    Service,
-    /// From a change of the configuration to the first word about it in status
-    Answer,
-    /// Resident memory, also with 3,000 foreign ConfigMaps of 10 KiB
-    Memory,
-    /// How soon each object that somebody deletes, edits or adds to is put right
-    Drift,
-    /// How soon the objects of a removed component, and of a deleted configuration, are gone
-    Removal,
-    /// From a configuration to its objects, without a cluster
-    Render,
-    /// Size of the stripped binary
-    Size,
-    /// From a change on a host to its NodeNetworkState, with 20, 200 and 1,000 interfaces
-    Freshness,
-    /// A policy on a host, next to nmstate itself with the same change: time, and processes
-    Apply,
-    /// Writes and watch events for one policy on some hosts
-    Traffic,
-    /// Requests while nothing changes on some hosts
-    HostsIdle,
-    /// Resident memory of the agent, with 50 and 1,000 interfaces
-    AgentMemory,
-    /// 1,000 simulated agents: the real agent's code over a recorded host
-    Fleet,
-}
-
-impl Part {
-    /// As on the command line.
-    pub fn name(self) -> String {
-        self.to_possible_value()
-            .map(|value| value.get_name().to_owned())
-            .unwrap_or_default()
-    }
-
-    /// Measures it, in a control plane of its own.
-    pub async fn measure(self, setup: &Setup, args: &Args) -> Result<Vec<Figure>> {
-        match self {
-            Self::Idle => idle::measure(setup, args.idle_seconds).await,
-            Self::Restart => restart::measure(setup).await,
-            Self::Install => install::measure(setup, args.rounds, args.timeline).await,
-            Self::Service => service::measure(setup, args.rounds).await,
-            Self::Answer => answer::measure(setup).await,
-            Self::Memory => memory::measure(setup).await,
-            Self::Drift => drift::measure(setup).await,
-            Self::Removal => removal::measure(setup).await,
-            Self::Render => render::measure(setup),
-            Self::Size => size::measure(setup),
-            Self::Freshness => hosts::freshness::measure().await,
-            Self::Apply => hosts::apply::measure().await,
-            Self::Traffic => hosts::traffic::measure().await,
-            Self::HostsIdle => hosts::idle::measure(args.idle_seconds).await,
-            Self::AgentMemory => hosts::memory::measure().await,
-            Self::Fleet => hosts::fleet::measure(args.agents).await,
-        }
+/// Measures a part, in a control plane of its own.
+pub async fn measure(part: Part, setup: &Setup, args: &Args) -> Result<Vec<Figure>> {
+    match part {
+        Part::Idle => idle::measure(setup, args.idle_seconds).await,
+        Part::Restart => restart::measure(setup).await,
+        Part::Install => install::measure(setup, args.rounds, args.timeline).await,
+        Part::Service => service::measure(setup, args.rounds).await,
+        Part::Answer => answer::measure(setup).await,
+        Part::Memory => memory::measure(setup).await,
+        Part::Drift => drift::measure(setup).await,
+        Part::Removal => removal::measure(setup).await,
+        Part::Render => render::measure(setup),
+        Part::Size => size::measure(setup),
+        Part::Freshness => hosts::freshness::measure().await,
+        Part::Apply => hosts::apply::measure().await,
+        Part::Traffic => hosts::traffic::measure().await,
+        Part::HostsIdle => hosts::idle::measure(args.idle_seconds).await,
+        Part::AgentMemory => hosts::memory::measure().await,
+        Part::Fleet => hosts::fleet::measure(args.agents).await,
     }
 }

@@ -9,14 +9,14 @@ use crate::{
     domain::Domain,
     figure::{Figure, Unit, median_and_max},
     lab::{Lab, Setup},
-    objects::{self, Applied},
-    wait,
+    objects::Applied,
+    recording, wait,
 };
 
 pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
-    let applied = setup.applied().await?;
+    let applied = recording::applied(setup).await?;
     let lab = Lab::start(setup).await?;
-    let nothing = objects::everything(&lab).await?;
+    let nothing = recording::everything(&lab).await?;
     let operator = lab.operator("weft-1", None).await?;
     lab.leads(&operator).await?;
     lab.create_config().await?;
@@ -61,7 +61,7 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
     })
     .await?;
     let everything_gone = start.elapsed().as_secs_f64();
-    let left: Vec<_> = objects::everything(&lab)
+    let left: Vec<_> = recording::everything(&lab)
         .await?
         .into_iter()
         .filter(|title| !nothing.contains(title))
@@ -131,7 +131,7 @@ fn of_component<'a>(
     if let Some(spec) = without["spec"].as_object_mut() {
         spec.remove(component);
     }
-    let kept = objects::rendered(setup, &without)?;
+    let kept = recording::rendered(setup, &without)?;
     Ok(applied
         .iter()
         .filter(|object| {

@@ -21,7 +21,7 @@ pub async fn measure(setup: &Setup) -> Result<Vec<Figure>> {
     lab.leads(&operator).await?;
     let leading = Timestamp::now();
     lab.wait_quiet().await?;
-    let requests = audit::of_operator(&lab, since)?;
+    let requests = lab.requests_of_operator(since)?;
     let mut verbs: BTreeMap<&str, u32> = BTreeMap::new();
     for request in requests.iter().filter(|request| !audit::is_lease(request)) {
         *verbs.entry(&request.verb).or_default() += 1;

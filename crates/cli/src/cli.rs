@@ -78,7 +78,7 @@ impl Cli {
             Command::Release(args) => release::run(&args),
             Command::Manifests(args) => manifests::run(&args),
             Command::Crds(args) => crds::run(&args),
-            Command::Completion(args) => completion::run(&args),
+            Command::Completion(args) => completion::run(&args, command("weft")),
             Command::Node(args) => node::run(args),
             Command::Version(args) => version::run(&args),
         }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap_complete::Shell;
 
-use crate::{cli, output};
+use crate::output;
 
 /// Print a script that completes commands and flags in your shell
 #[derive(clap::Args)]
@@ -26,15 +26,15 @@ enum SupportedShell {
     Fish,
 }
 
-/// Prints the script.
-pub fn run(args: &Args) -> Result<ExitCode> {
+/// Prints the script for this command.
+pub fn run(args: &Args, mut command: clap::Command) -> Result<ExitCode> {
     let shell = match args.shell {
         SupportedShell::Bash => Shell::Bash,
         SupportedShell::Zsh => Shell::Zsh,
         SupportedShell::Fish => Shell::Fish,
     };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut cli::command("weft"), "weft", &mut script);
+    clap_complete::generate(shell, &mut command, "weft", &mut script);
     output::print_as_is(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }
