@@ -33,8 +33,21 @@ pub struct Entry {
     pub reports: &'static [Report],
     /// Admission policies that belong to its API.
     pub admission: fn() -> Vec<Value>,
+    /// Checks of a cluster before the switch to Weft, besides those of every domain.
+    pub switch_checks: &'static [SwitchCheck],
+    /// True if its objects follow from Secrets and from objects of other operators as well.
+    pub needs_secrets: bool,
     /// The parts to install.
     pub install: Install,
+}
+
+/// A check of a cluster before the switch to Weft.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SwitchCheck {
+    /// Objects of old releases that Weft may not delete.
+    OldObjects,
+    /// Nodes that policies would change.
+    Nodes,
 }
 
 /// A kind whose objects tell what the cluster is like. They go with whoever wrote them.
@@ -191,6 +204,8 @@ const ADDONS: Entry = Entry {
     finalizers: &[],
     reports: &[],
     admission: addons::admission,
+    switch_checks: &[SwitchCheck::OldObjects],
+    needs_secrets: false,
     install: Install {
         operator: "cluster-network-addons-operator",
         namespace: "cluster-network-addons",
@@ -240,6 +255,8 @@ const CLUSTER_NETWORK: Entry = Entry {
     finalizers: &[],
     reports: &[],
     admission: cluster_network::admission,
+    switch_checks: &[],
+    needs_secrets: false,
     install: Install {
         operator: "cluster-network-operator",
         namespace: "openshift-cluster-network-operator",
@@ -314,6 +331,8 @@ const NODE_NETWORK: Entry = Entry {
         },
     ],
     admission: node_network::admission,
+    switch_checks: &[SwitchCheck::Nodes],
+    needs_secrets: false,
     install: Install {
         operator: "nmstate-operator",
         namespace: "nmstate",
@@ -349,6 +368,8 @@ const PLACEMENT: Entry = Entry {
     finalizers: &[],
     reports: &[],
     admission: placement::admission,
+    switch_checks: &[],
+    needs_secrets: true,
     install: Install {
         operator: weft_placement::domain::OPERATOR,
         namespace: weft_placement::domain::NAMESPACE,

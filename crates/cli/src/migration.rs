@@ -10,7 +10,7 @@ use weft_runtime::inspect::presence;
 
 use crate::{
     commands::plan::plan,
-    domains::{Environment, OPERATOR_IMAGE},
+    domains::{Environment, OPERATOR_IMAGE, SwitchCheck},
     install::{self, Options},
     keepers::Keeper,
     nodes::Nodes,
@@ -78,11 +78,11 @@ impl Inspection {
         inspection.look_at_originals(&found)?;
         inspection.look_at_definitions(online).await?;
         inspection.look_at_resources(online).await?;
-        if inspection.site.entry.resource == kinds::NETWORK_ADDONS_CONFIG {
-            inspection.look_at_old_objects(online).await?;
-        }
-        if inspection.site.entry.resource == kinds::NMSTATE {
-            inspection.look_at_nodes(online).await?;
+        for check in inspection.site.entry.switch_checks {
+            match check {
+                SwitchCheck::OldObjects => inspection.look_at_old_objects(online).await?,
+                SwitchCheck::Nodes => inspection.look_at_nodes(online).await?,
+            }
         }
         Ok(inspection)
     }

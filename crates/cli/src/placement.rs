@@ -13,7 +13,7 @@ use weft_placement::{
     preview::{Given, preview, preview_departure, unpermitted},
     world::Question,
 };
-use weft_plan::{Kind, Live, Manifest, OWNER_LABEL, ObjectKey, Owner, Unit, drift, kinds};
+use weft_plan::{Kind, Live, Manifest, OWNER_LABEL, ObjectKey, Owner, Unit, drift};
 use weft_runtime::{
     inspect::{
         presence,
@@ -49,7 +49,7 @@ const OTHER_EXAMPLE: RandomBytes = RandomBytes {
 /// # Errors
 /// A variable of the environment has an invalid value.
 pub fn complete(review: &mut Review, sources: &[Source], environment: &Environment) -> Result<()> {
-    let is_placement = |resource: &&mut Resource| resource.entry.resource == kinds::PLACEMENT_API;
+    let is_placement = |resource: &&mut Resource| resource.entry.needs_secrets;
     let Review {
         resources, notes, ..
     } = review;
@@ -94,7 +94,7 @@ pub fn note_unpermitted(
     } = review;
     let mut placement = resources
         .iter()
-        .filter(|resource| resource.entry.resource == kinds::PLACEMENT_API)
+        .filter(|resource| resource.entry.needs_secrets)
         .peekable();
     if placement.peek().is_none() {
         return Ok(());
