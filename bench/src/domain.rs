@@ -29,7 +29,7 @@ pub struct Domain {
     pub workload: &'static str,
     /// An example that has everything.
     pub example: &'static str,
-    /// Any event makes the operator look, and it finds nothing to do.
+    /// Images without which nothing is rendered.
     pub images: &'static [&'static str],
     /// The measurements of this domain.
     pub parts: &'static [Part],

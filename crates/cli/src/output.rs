@@ -22,7 +22,7 @@ pub fn yaml(object: &Value) -> Result<String> {
     serde_saphyr::to_string(object).context("cannot write YAML")
 }
 
-/// The expected type with an article, for example `a pull policy`.
+/// Several objects as one YAML stream.
 ///
 /// # Errors
 /// As [`yaml`].

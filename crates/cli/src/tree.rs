@@ -13,7 +13,7 @@ use crate::{
 pub struct Domain {
     /// As on the command line.
     pub name: &'static str,
-    /// The examples of placement-operator's readme work.
+    /// The kind of its resource.
     pub kind: &'static str,
     /// The operator's Deployment and image, if there is one.
     pub operator: Option<(String, String)>,

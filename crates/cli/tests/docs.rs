@@ -21,7 +21,7 @@ struct Document {
     text: String,
 }
 
-/// Reports whether the cluster's own controllers derive this kind from Weft's objects.
+/// All documents of the project.
 fn documents() -> Vec<Document> {
     let in_folder = |folder: &str| {
         let mut files: Vec<PathBuf> = fs::read_dir(root().join(folder))

@@ -1,4 +1,5 @@
-//! Undecided contradictions.
+//! The networks that pods are attached to next to the cluster's own: the requests to Multus, and
+//! its reports.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

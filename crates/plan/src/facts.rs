@@ -38,7 +38,7 @@ pub struct Facts {
     /// How a Flannel of another owner is configured: the ConfigMap `kube-flannel/kube-flannel-cfg`,
     /// as kube-flannel.yml has it.
     pub foreign_flannel: Option<ForeignFlannel>,
-    /// The wanted network components of the cluster.
+    /// The NMStates of others, by name: those without the label of a resource of Weft's.
     pub foreign_nmstates: BTreeSet<String>,
 }
 

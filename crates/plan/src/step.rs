@@ -37,7 +37,7 @@ pub enum Step {
         /// Reason for the step.
         why: String,
     },
-    /// Settings that this resource requests. Nothing is written.
+    /// It belongs to another owner. Nothing is written.
     Foreign {
         /// The presumed owner, and the way out.
         why: String,

@@ -1,8 +1,9 @@
 //! Child processes that never outlive us.
 //!
-//! Drop ends them on a normal end and on a panic. An omitted value may be anything. Addresses of
-//! others, such as floating ones, stay unless the policy wants `allow-extra-address: false`. Ports
-//! of pods stay, too.
+//! Drop ends them on a normal end and on a panic. A parent that is killed runs no Drop: for that
+//! case each child asks the kernel for SIGKILL when its parent dies (`prctl(2)`,
+//! `PR_SET_PDEATHSIG`), by way of `setpriv` of util-linux, so that no unsafe code is needed between
+//! fork and exec.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};

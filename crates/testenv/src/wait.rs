@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The condition types of a policy, and `Unknown` if none of them is True. Only a failing test
+/// How long a condition may take that comes in a second on an idle machine. Only a failing test
 /// waits so long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 

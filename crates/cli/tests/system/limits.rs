@@ -173,7 +173,7 @@ async fn metrics_are_read_while_clients_hold_connections_and_guess_tokens() {
         read(&server, &reader).await.unwrap();
     }
     let (asked, took) = (reviews() - before, start.elapsed());
-    // [`schema`] knows the states that nmstate accepts, without the library.
+    // Five at once, then one a second, and one a minute about the reader.
     let seconds = took.as_secs() as usize + 1;
     assert!(
         asked <= 5 + seconds + seconds.div_ceil(60),

@@ -80,7 +80,7 @@ struct World {
     operator: Operator,
 }
 
-/// It prints its findings as one line of JSON, which is the container's termination message
+/// A user's resource.
 struct Life {
     /// The specification.
     spec: Value,

@@ -188,7 +188,7 @@ struct Walk<'a> {
     /// The annotation by which everything is looked at again.
     retry: Option<&'a str>,
     /// True if the PlacementAPI has ever held anything of others'. Only these objects show that.
-    /// Place of the reference.
+    /// Status may have been written before, or never.
     bound: bool,
     assessment: Assessment,
 }

@@ -55,8 +55,8 @@ pub(crate) enum Look {
     Stranger,
 }
 
-/// Verdicts, and limits. Requests and limits of the components' containers. The entries change the
-/// defaults.
+/// Verdicts, and limits. Allowed tokens have a place apart from all others, so that no number of
+/// bad tokens pushes them out.
 #[derive(Default)]
 pub(crate) struct Memory {
     /// Until when each counts. Later it only says that the token was allowed.

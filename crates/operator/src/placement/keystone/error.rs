@@ -83,7 +83,9 @@ pub enum KeystoneError {
 }
 
 impl KeystoneError {
-    /// Skip the confirmation
+    /// The same for status, which a user may read who has chosen the address without being allowed
+    /// to ask it: nothing that would distinguish one host, port or server from another, and no word
+    /// of theirs.
     pub fn without_details(&self) -> String {
         match self {
             Self::Login {
