@@ -41,7 +41,7 @@ pub enum Error {
     /// The API server says no.
     #[error("{0}")]
     Api(#[from] kube::Error),
-    /// The host gave no answer in time.
+    /// The API server gave no answer in time.
     #[error("the API server has not answered within {} s", REQUEST_LIMIT.as_secs())]
     TimedOut,
     /// A defect.

@@ -502,7 +502,7 @@ async fn a_failure_ends_a_try_and_the_next_one_begins_anew() {
         "{text}"
     );
 
-    // Returns the bridges of a node as its agent reports them, or nothing without a report.
+    // A node's network counts as its agent reports it, and not at all without a report.
     cluster.apply(&json!({
         "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-1"}
     }).to_string()).await;
