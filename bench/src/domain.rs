@@ -163,7 +163,7 @@ impl Domain {
     }
 }
 
-/// The default measurements.
+/// Returns the path of the example of each domain.
 pub fn examples() -> impl Iterator<Item = PathBuf> {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples"));
     ALL.iter().map(move |domain| folder.join(domain.example))

@@ -31,7 +31,7 @@ pub struct Figure {
     pub value: Option<f64>,
     /// The value for a bare client that does the same work, measured in this run.
     pub lower_bound: Option<f64>,
-    /// The value may be this at most. A figure without it is only told.
+    /// The highest value that meets the target. A figure without a target is for information only.
     pub at_most: Option<f64>,
     /// CNAO 0.102, all eight components, as once measured.
     pub cnao: &'static str,
@@ -40,7 +40,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// A figure that is only told.
+    /// Returns a figure without a target.
     pub fn new(what: impl Into<String>, unit: Unit, value: f64) -> Self {
         Self {
             domain: "",

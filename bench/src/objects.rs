@@ -38,7 +38,7 @@ impl Applied {
     }
 }
 
-/// `Kind namespace/name`
+/// Returns the title of an object in a table: `Kind namespace/name`.
 pub fn title(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let metadata = &object["metadata"];

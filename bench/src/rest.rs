@@ -91,7 +91,7 @@ impl Rest {
         .await
     }
 
-    /// Server-side apply.
+    /// Applies an object by server-side apply. Takes over fields of other managers.
     pub async fn apply(&self, path: &str, body: &Value) -> Result<Value> {
         self.send(
             Method::PATCH,

@@ -1,5 +1,6 @@
-//! Nothing changes, so nothing is asked: of a leader, and of a second replica that waits behind a
-//! proxy, which tells the two apart.
+//! Counts the requests of a leader and of a second replica that waits, while nothing changes. Only
+//! the second replica's requests go through a proxy, so the audit IDs that the proxy records show
+//! which replica sent a request.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -55,7 +56,7 @@ fn of_replica(who: &str, requests: &[AuditEvent], seconds: u32) -> Vec<Figure> {
     let minutes = f64::from(seconds) / 60.0;
     let (watches, other): (Vec<_>, Vec<_>) =
         rest.into_iter().partition(|event| event.verb == "watch");
-    // The same watch too often is as bad as anything else.
+    // A watch that is opened too often costs as much as any other request, so it counts as one.
     let mut opened: BTreeMap<&str, u32> = BTreeMap::new();
     for watch in &watches {
         *opened.entry(audit::path(watch)).or_default() += 1;

@@ -12,7 +12,7 @@ use crate::{
     recording, wait,
 };
 
-/// Seconds.
+/// The times of an installation, in seconds since its start.
 struct Times {
     created: f64,
     rolled_out: f64,

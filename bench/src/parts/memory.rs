@@ -122,7 +122,7 @@ async fn add_foreign(rest: &Rest, of_operands: &str) -> Result<()> {
     .await
 }
 
-/// In MiB.
+/// The memory of a process, in MiB.
 struct Memory {
     resident: f64,
     peak: f64,

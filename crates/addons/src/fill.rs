@@ -32,7 +32,7 @@ use crate::{
 /// The complete configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effective {
-    /// Multus is deployed.
+    /// True if Multus is deployed.
     pub multus: bool,
     /// The bridge CNI plugin and its marker are deployed.
     pub linux_bridge: bool,

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 use super::*;
 use crate::{
-    testing::{loaded_dice, resource},
+    testing::{fixed_bytes, resource},
     validate::read,
 };
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ fn filled(asked: Value, previous: Option<Value>) -> (Effective, Vec<Notice>) {
         valid,
         previous.map(spec).as_ref(),
         &Facts::default(),
-        &mut loaded_dice,
+        &mut fixed_bytes,
     )
 }
 
@@ -150,7 +150,7 @@ fn invalid_values_of_the_original_are_not_carried_over_but_reported() {
     let (effective, notices) = filled(json!({"kubeMacPool": {}}), Some(previous));
     assert_eq!(
         effective.kube_mac_pool,
-        Some(MacRange::random(&mut loaded_dice))
+        Some(MacRange::random(&mut fixed_bytes))
     );
     assert_eq!(effective.self_sign, SelfSign::default());
     assert_eq!(
@@ -188,7 +188,7 @@ fn reports_of_nodes_are_shown_under_the_first_add_on_concerned() {
             validate(&read(&resource(spec)).unwrap()).unwrap(),
             None,
             &facts,
-            &mut loaded_dice,
+            &mut fixed_bytes,
         )
     };
     let (effective, notices) = filled(json!({"linuxBridge": {}, "ovs": {}}));
@@ -220,7 +220,7 @@ fn folders_stay_while_nothing_is_known_of_the_nodes() {
     let preset = |facts: &Facts| {
         let previous = spec(json!({"hostPaths": {"preset": "K3s"}}));
         let valid = validate(&read(&resource(json!({"multus": {}}))).unwrap()).unwrap();
-        fill(valid, Some(&previous), facts, &mut loaded_dice)
+        fill(valid, Some(&previous), facts, &mut fixed_bytes)
             .0
             .host_paths
             .preset

@@ -1,8 +1,8 @@
-//! `NetworkAddonsConfig`: from what a user asks for to the objects that a cluster shall have. Pure:
-//! no I/O, no clock, no random numbers.
+//! `NetworkAddonsConfig`: turns the resource of a user into the objects that a cluster must have.
+//! The crate is pure: it has no I/O, no clock and no random numbers of its own.
 //!
-//! A decision goes through four steps, one module each, and nobody looks at an earlier form once
-//! the next one exists:
+//! A decision goes through four steps, one module each. No step reads an earlier form once the next
+//! one exists:
 //!
 //! 1. [`validate`] turns the resource as it is stored into a [`validate::Valid`], or lists
 //!    everything that is wrong with it;
@@ -89,7 +89,7 @@ impl Addons {
         }
     }
 
-    /// Its settings.
+    /// Returns the settings of the installation.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -176,7 +176,8 @@ impl Domain for Addons {
         original::made(&self.settings, live)
     }
 
-    /// The label alone does not tell: a copy that a user applied has it, too.
+    /// Returns true if the original operator owns the object. Its label alone is no proof, since a
+    /// copy that a user applied has the label, too.
     fn left_by_original(&self, live: &Value) -> bool {
         original::owns(live)
     }

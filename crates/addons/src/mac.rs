@@ -40,7 +40,7 @@ impl MacAddress {
         self.octets[0] & 1 == 1
     }
 
-    /// The six octets.
+    /// Returns the six octets of the address.
     pub fn octets(&self) -> [u8; 6] {
         self.octets
     }
@@ -149,12 +149,12 @@ impl MacRange {
         }
     }
 
-    /// The first address.
+    /// Returns the first address of the range.
     pub fn start(&self) -> &MacAddress {
         &self.start
     }
 
-    /// The last address.
+    /// Returns the last address of the range.
     pub fn end(&self) -> &MacAddress {
         &self.end
     }

@@ -41,7 +41,8 @@ pub(crate) fn owns(live: &Value) -> bool {
         })
 }
 
-/// On Weft's own Deployment, to tell it from the original's, which has the same name.
+/// The label on Weft's own Deployment. The original's Deployment has the same name, but not this
+/// label.
 const COMPONENT_LABEL: &str = "weft.network/component";
 
 /// Reports whether a Deployment is that operator: by its image's name, or by its own name where the
@@ -98,7 +99,7 @@ mod tests {
             "quay.io/kubevirt/virt-operator:v1",
             json!({})
         )));
-        // Applied over Weft's Deployment: the label may stay, the image tells.
+        // The original's Deployment, applied over Weft's: the label may stay, so the image decides.
         let applied_over = deployment(
             OPERATOR,
             "quay.io/kubevirt/cluster-network-addons-operator:v1",

@@ -17,8 +17,8 @@ pub(crate) struct Overlay<'a> {
     pub facts: &'a Facts,
 }
 
-/// Tells the scripts that install plugins whether the container runtime looks for them in several
-/// folders: `yes`, or nothing.
+/// The environment variable of the scripts that install plugins: `yes` if the container runtime
+/// looks for plugins in several folders, and empty otherwise.
 const SEVERAL_PLUGIN_FOLDERS: &str = "SEVERAL_PLUGIN_FOLDERS";
 
 impl Overlay<'_> {
@@ -52,17 +52,18 @@ impl Overlay<'_> {
             pod.image_pull_secrets =
                 Some(secrets.collect::<Vec<_>>()).filter(|secrets| !secrets.is_empty());
             pod.node_selector = placement.node_selector.clone();
-            // `{}` where nothing is said: that is what the original writes, and to leave it out
-            // would be another template and restart the pods.
+            // The original writes `{}` where nothing is said. To leave the field out would change
+            // the template and restart the pods.
             pod.affinity = Some(placement.affinity.clone().unwrap_or_default());
             pod.tolerations = placement.tolerations.clone();
             Ok::<_, String>(())
         })
     }
 
-    /// Sets where on the nodes the CNI plugins go, through this volume, and tells the containers
-    /// that mount it whether a folder without other plugins must be the wrong one. CRI-O has a list
-    /// of folders, `plugin_dirs`, and the packages of some distributions put their plugins into
+    /// Sets the folder of the nodes that CNI plugins go to, through this volume, and the
+    /// containers' variable `SEVERAL_PLUGIN_FOLDERS`. An install script fails where the folder
+    /// holds no other plugins, unless the variable is set: CRI-O has a list of folders,
+    /// `plugin_dirs`, and the packages of some distributions put their plugins into
     /// `/usr/libexec/cni` (crio.conf(5)).
     pub(crate) fn plugin_folder(&self, pod: &mut PodSpec, volume: &str) -> Result<(), String> {
         set_host_path(pod, volume, &self.effective.host_paths.cni_bin_dir)?;

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use crate::{
         Addons,
-        testing::{loaded_dice, resource, settings},
+        testing::{fixed_bytes, resource, settings},
     };
 
     fn decide(
@@ -86,7 +86,7 @@ mod tests {
             record: None,
             decided: None,
             facts: &facts,
-            random: &mut loaded_dice,
+            random: &mut fixed_bytes,
         })
     }
 

@@ -32,7 +32,7 @@ pub struct Settings {
 pub struct Monitoring {
     /// The namespace of Prometheus.
     pub namespace: String,
-    /// Its ServiceAccount there.
+    /// The ServiceAccount of Prometheus in this namespace.
     pub service_account: String,
     /// The address of a runbook, with `%s` once, for the name of the alert.
     runbook_url_template: String,
@@ -55,7 +55,7 @@ impl Monitoring {
     }
 }
 
-/// The namespace where the operator and its operands are installed unless told otherwise.
+/// The default namespace of the operator and its operands.
 pub const DEFAULT_NAMESPACE: &str = "cluster-network-addons";
 
 /// The variable that names the components that the operator has rights for, separated by commas.
@@ -174,7 +174,7 @@ images! {
 impl Image {
     /// The configuration's part about this image.
     pub(crate) fn of(self, images: &Images) -> &Option<String> {
-        // No `..`: an image that is new there has to be told of here.
+        // Without `..`, a new field of `Images` does not compile until it has an arm here.
         let Images {
             multus,
             multus_dynamic_networks_controller,

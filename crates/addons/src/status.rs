@@ -13,7 +13,7 @@ use weft_plan::{
 
 use crate::Settings;
 
-/// The whole status.
+/// Returns the whole status of a NetworkAddonsConfig.
 pub(crate) fn status(
     settings: &Settings,
     previous: &Value,

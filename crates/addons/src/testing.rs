@@ -23,8 +23,8 @@ pub(crate) fn resource(spec: Value) -> Value {
     })
 }
 
-/// Dice that always show ab, cd.
-pub(crate) fn loaded_dice(bytes: &mut [u8]) {
+/// Fills in the bytes ab, cd instead of random ones, and leaves further bytes as they are.
+pub(crate) fn fixed_bytes(bytes: &mut [u8]) {
     bytes
         .iter_mut()
         .zip([0xab, 0xcd])
@@ -42,7 +42,7 @@ pub(crate) fn decide_with(
         record,
         decided,
         facts: &Facts::default(),
-        random: &mut loaded_dice,
+        random: &mut fixed_bytes,
     })
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn decide_knowing(facts: &Facts, resource: &Value) -> Decision {
             record: None,
             decided: None,
             facts,
-            random: &mut loaded_dice,
+            random: &mut fixed_bytes,
         })
         .unwrap()
 }

@@ -117,9 +117,9 @@ impl Tls {
         }
     }
 
-    /// Replaces the arguments by which KubeMacPool and the KubeVirt IPAM controller are told.
-    /// Neither is told the groups: the IPAM controller has had a flag `--tls-curve-preferences` and
-    /// has `--tls-group-preferences` now, and one that it does not know ends it.
+    /// Replaces the TLS arguments of KubeMacPool and the KubeVirt IPAM controller. Leaves the
+    /// groups out: the IPAM controller had a flag `--tls-curve-preferences` and has
+    /// `--tls-group-preferences` now, and it does not start with a flag that it does not know.
     pub(crate) fn set_arguments(&self, args: &mut Vec<String>) {
         args.retain(|arg| !arg.starts_with("--tls-"));
         args.push(format!("--tls-min-version={}", self.min_version));

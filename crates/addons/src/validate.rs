@@ -32,7 +32,7 @@ use crate::{
 /// The user's configuration without anything invalid. Open fields are still open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Valid {
-    /// Multus is wanted.
+    /// True if the specification asks for Multus.
     pub multus: bool,
     /// The bridge CNI plugin and its marker are wanted.
     pub linux_bridge: bool,
@@ -40,11 +40,11 @@ pub struct Valid {
     pub ovs: bool,
     /// Node network configuration is wanted.
     pub nmstate: bool,
-    /// KubeMacPool is wanted.
+    /// The request for KubeMacPool. `None` if it is not wanted.
     pub kube_mac_pool: Option<RequestedMacPool>,
     /// The dynamic networks controller is wanted.
     pub multus_dynamic_networks: Option<RequestedDynamicNetworks>,
-    /// Macvtap is wanted.
+    /// The request for Macvtap. `None` if it is not wanted.
     pub macvtap: Option<RequestedMacvtap>,
     /// The secondary DNS is wanted.
     pub kube_secondary_dns: Option<SecondaryDns>,
@@ -99,10 +99,10 @@ pub struct RequestedMacvtap {
     pub device_plugin_config: Option<String>,
 }
 
-/// The secondary DNS.
+/// The request for the secondary DNS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecondaryDns {
-    /// Its domain.
+    /// The DNS domain that it serves.
     pub domain: Option<String>,
     /// The address of the name server.
     pub name_server_ip: Option<IpAddr>,
@@ -422,7 +422,7 @@ fn self_sign(rotation: &SelfSignConfiguration, problems: &mut Problems) -> Optio
 }
 
 fn host_paths(paths: &HostPaths, problems: &mut Problems) -> RequestedPaths {
-    // No `..`: a folder that is new there has to be told of here.
+    // Without `..`, a new field of `HostPaths` does not compile until it is checked here.
     let HostPaths {
         preset,
         cni_bin_dir,

@@ -1,9 +1,9 @@
 //! Random histories of a NetworkAddonsConfig: valid and invalid edits, add-ons that come and go,
 //! deletion and creation. All ways end in the same state as a single step.
 //!
-//! The cluster is played by a map of objects and the notes that the operator keeps, and what a
-//! reconcile does with a decision is told here again in a few lines. (System tests show that Weft
-//! does the same on a real API server.)
+//! A map of objects and the notes that the operator keeps play the cluster. A few lines here repeat
+//! what a reconcile does with a decision. (System tests show that Weft does the same on a real API
+//! server.)
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
@@ -20,7 +20,7 @@ use weft_plan::{
     Decision, Domain, Facts, Input, Inventory, Mode, ObjectKey, Refusal, is_kept_for_ever,
 };
 
-/// Dice that never show the same twice.
+/// A source of bytes that differ from one call to the next.
 #[derive(Default)]
 struct RandomBytes(u8);
 

@@ -27,7 +27,7 @@ pub enum ConnectionError {
     /// A kubeconfig cannot be used.
     #[error("kubeconfig {path}: {why}")]
     Kubeconfig {
-        /// The file.
+        /// The path of the kubeconfig.
         path: String,
         /// The mistake in it.
         why: String,

@@ -47,7 +47,7 @@ impl Drop for Changing {
     }
 }
 
-/// An answer.
+/// The answer to a question for the health of the process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// True if the process works as it should, also while it waits for its turn.
@@ -59,17 +59,17 @@ pub struct Answer {
 }
 
 impl Health {
-    /// The lock is held.
+    /// Notes that this process holds the lock and acts on the host.
     pub fn acts(&self) {
         self.state().acts = true;
     }
 
-    /// A look at the host begins.
+    /// Notes that a look at the host begins.
     pub fn looks(&self) {
         self.state().looking = Some(Instant::now());
     }
 
-    /// It has ended. `seen` is true if the host could be read.
+    /// Notes that the look has ended. `seen` is true if the host could be read.
     pub fn looked(&self, seen: bool) {
         let mut state = self.state();
         state.looking = None;

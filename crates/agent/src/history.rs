@@ -43,11 +43,11 @@ impl Entry {
         }
     }
 
-    /// The change that takes this one back: what it changed gets the value that it had before, and
-    /// what it made goes.
+    /// Returns the change that takes this one back: a changed property gets its earlier value, and
+    /// an object that this change made goes.
     ///
     /// # Errors
-    /// nmstate cannot tell.
+    /// nmstate cannot compute the change.
     pub fn revert(&self) -> Result<NetworkState, NmstateError> {
         self.desired.generate_revert(&self.before)
     }

@@ -38,8 +38,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve this node until told to stop: report its network as NodeNetworkState and change it as
-    /// policies say. The DaemonSet runs this command
+    /// Serve this node until a signal stops it: report its network as NodeNetworkState and change
+    /// it as policies say. The DaemonSet runs this command
     Run(Run),
     /// Make this host as the cluster says, report, and end. For those who start the agent
     /// themselves instead of a DaemonSet
@@ -285,7 +285,8 @@ fn log(level: Level, text: bool) {
         ("nispor", quiet),
     ];
     let filter = Targets::new().with_default(level).with_targets(libraries);
-    // Without colour: it could not be told from other people's control characters.
+    // Without colour: the writer escapes control characters, and could not distinguish those of
+    // colours from those in other users' text.
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .with_writer(|| escape::Writer(std::io::stderr()));

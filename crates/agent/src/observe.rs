@@ -20,7 +20,7 @@ use crate::{
     pause::Pause,
 };
 
-/// The host is looked at after so long even if nothing was told.
+/// The agent looks at the host after this time even if no change was reported.
 pub const SAFETY_NET: Duration = Duration::from_secs(600);
 /// A host that changes all the time is looked at for at most half of the time. No pause between
 /// looks is longer.
@@ -127,7 +127,7 @@ struct Eye {
     pace: Pace,
     host: Arc<dyn Host>,
     changes: Changes,
-    /// False when no change will be told any more.
+    /// False once the stream of changes has ended.
     told: bool,
     asked: mpsc::UnboundedReceiver<oneshot::Sender<()>>,
     /// Callers that wait for the next look.
@@ -191,7 +191,7 @@ impl Eye {
             change = self.changes.next(), if self.told => match change {
                 Some(change) => tracing::debug!(?change, "the host has changed"),
                 None => {
-                    tracing::error!("changes of the host are not told any more; only the regular full look is left");
+                    tracing::error!("stream of host changes ended; only the regular full look is left");
                     self.told = false;
                     return true;
                 }

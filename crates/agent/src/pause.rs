@@ -14,7 +14,7 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// No failure yet.
+    /// Begins without a failure, with the first pause and the longest one.
     pub fn new(first: Duration, most: Duration) -> Self {
         Self {
             first,

@@ -24,7 +24,7 @@ pub enum Error {
     /// The API server does not give it.
     #[error("Secret {name} of the namespace {namespace}: {source}")]
     Request {
-        /// Its name.
+        /// The name of the Secret.
         name: String,
         /// The agent's namespace.
         namespace: String,
@@ -34,11 +34,11 @@ pub enum Error {
     /// It is not a text.
     #[error("Secret {name} of the namespace {namespace}: the value of {key} is not UTF-8 text")]
     NotText {
-        /// Its name.
+        /// The name of the Secret.
         name: String,
         /// The agent's namespace.
         namespace: String,
-        /// The key.
+        /// The key in the Secret.
         key: String,
     },
 }

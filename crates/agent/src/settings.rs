@@ -24,7 +24,7 @@ pub struct Settings {
 /// The extent of the report about the network.
 #[derive(Clone, Debug)]
 pub struct Extent {
-    /// Which interfaces.
+    /// The interfaces that the report has.
     pub filter: Filter,
     /// How many bytes of JSON a report may have.
     pub budget: usize,

@@ -17,17 +17,17 @@ pub enum Error {
     /// A file cannot be read or written.
     #[error("{}: {source}; the agent keeps its journal and history there, set --state-dir to a folder that it may write", path.display())]
     Io {
-        /// The file.
+        /// The path of the file or folder.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A file is not what the agent has written.
     #[error("{}: {source}; remove the file, its content is lost", path.display())]
     Content {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Where it ends to make sense.
+        /// The place at which it stops being valid, and the reason.
         source: serde_json::Error,
     },
     /// Another process changes the host.
@@ -35,7 +35,7 @@ pub enum Error {
     Busy(PathBuf),
 }
 
-/// The folder.
+/// The folder in which the agent keeps its state on the host.
 #[derive(Clone, Debug)]
 pub struct StateDir(PathBuf);
 
@@ -51,7 +51,7 @@ impl StateDir {
         Ok(Self(path))
     }
 
-    /// A path inside.
+    /// Returns the path of a file in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -105,7 +105,7 @@ impl StateDir {
         }
     }
 
-    /// The lock under which a host is changed. The kernel lets go of it when the process ends,
+    /// Takes the lock under which a host is changed. The kernel releases it when the process ends,
     /// however it ends.
     pub fn lock(&self) -> Result<Lock, Error> {
         let path = self.path("lock");

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use crate::health::Health;
 
-/// How long a change that is under way may take until it has ended, when the process is told to
-/// stop. The pod has 30 s.
+/// The time that a change under way gets to end after the signal to stop. The pod has 30 s.
 const GRACE: Duration = Duration::from_secs(25);
 
-/// Ends with the change that is under way.
+/// Waits for the end of the change that is under way, for `GRACE` at most.
 pub(crate) async fn last_change(health: &Health) {
     let mut under_way = health.under_way();
     tracing::info!(changes = *under_way.borrow(), "stopping");
@@ -16,10 +15,10 @@ pub(crate) async fn last_change(health: &Health) {
     let _ = tokio::time::timeout(GRACE, under_way.wait_for(|count| *count == 0)).await;
 }
 
-/// Ends when the process is told to.
+/// Ends at SIGTERM or SIGINT.
 pub(crate) fn signal() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
-    // From now on, not from when it is waited for.
+    // Registered at once, so that a signal before the first poll counts, too.
     let (terminate, interrupt) = (
         signal(SignalKind::terminate()),
         signal(SignalKind::interrupt()),

@@ -109,7 +109,8 @@ impl Worker {
         }
     }
 
-    /// One pass. `None` while it is not known yet how the host is or what is wanted.
+    /// Reconciles once. Returns `None` while the state of the host or the wanted state is not known
+    /// yet.
     async fn pass(&mut self) -> Option<Report> {
         let enactments = self.enactments.borrow_and_update().clone()?;
         let state = self
@@ -255,7 +256,7 @@ pub async fn once(
     reporter
         .announce(Some(until))
         .await
-        .context("the operator cannot be told that an agent is here")?;
+        .context("failed to report to the operator that an agent is here")?;
     let stopped = async {
         stop.await;
         stop::last_change(&health).await;
@@ -267,7 +268,7 @@ pub async fn once(
     reporter
         .announce(None)
         .await
-        .context("the operator cannot be told that no agent is here any more")?;
+        .context("failed to report to the operator that no agent is here any more")?;
     if let Err(why) = settled? {
         bail!(why);
     }

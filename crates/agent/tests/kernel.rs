@@ -30,7 +30,7 @@ fn on_host<F: Future<Output = ()>>(test: impl FnOnce(Arc<Machine>, Changes) -> F
 async fn next(changes: &mut Changes) -> Change {
     tokio::time::timeout(Duration::from_secs(60), changes.next())
         .await
-        .expect("no change is told")
+        .expect("no change is reported")
         .expect("changes do not end")
 }
 
@@ -177,7 +177,7 @@ fn events_at_the_same_time_are_one_change() {
             ip("link set eth1 mtu 1400");
             ip("link set eth1 mtu 1500");
         }
-        // By then the thread of the host has nothing more to tell.
+        // By then the thread of the host has read all events.
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert_eq!(next(&mut changes).await, Change::Kernel);
         assert_eq!(

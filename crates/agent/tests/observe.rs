@@ -16,8 +16,8 @@ use weft_agent::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Looks at a host that tells of these changes, until there was a look of this number. Then once
-/// more, and returns the number of that one.
+/// Observes a host that reports these changes until a look has the number `until`. Then asks for
+/// one more look, and returns its number.
 fn looks(pace: Pace, changes: impl FnOnce() -> Changes + Send, until: u64) -> u64 {
     in_namespace(|| {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -80,7 +80,7 @@ fn changes_without_end_put_no_look_off_for_ever() {
         latest: Duration::from_millis(50),
         safety_net: HOUR,
     };
-    // Each is told as soon as the one before is taken.
+    // Each change comes as soon as the receiver has taken the one before.
     let (tell, told) = mpsc::channel(0);
     let endless = move || {
         tokio::spawn(stream::repeat(Ok(Change::Kernel)).forward(tell));

@@ -36,7 +36,7 @@ pub enum MtuError {
 /// The smallest MTU of the host's default routes, and the route that it is from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultMtu {
-    /// In bytes.
+    /// The MTU in bytes.
     pub mtu: u32,
     /// As people write it, for example `default via 192.0.2.1 dev eth0`.
     pub route: String,

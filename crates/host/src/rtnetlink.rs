@@ -41,10 +41,10 @@ pub enum Error {
     Interrupted,
 }
 
-/// A link.
+/// A network link of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// For example `eth0`.
+    /// The name of the link, for example `eth0`.
     pub name: String,
     /// In bytes. 0 if it has none.
     pub mtu: u32,

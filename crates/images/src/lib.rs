@@ -32,7 +32,7 @@ pub enum Error {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the operating system.
         error: std::io::Error,
     },
     /// The libraries of a program cannot be found out.
@@ -46,7 +46,7 @@ pub enum Error {
     /// A library that a program needs is not on this machine.
     #[error("{program} needs {library}, which is not on this machine: install the package that has it", program = .program.display())]
     MissingLibrary {
-        /// The program.
+        /// The path of the program.
         program: PathBuf,
         /// Name of the library.
         library: String,

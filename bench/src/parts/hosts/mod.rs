@@ -121,8 +121,8 @@ pub fn writes(weft: &Installation) -> Result<Vec<AuditEvent>> {
         .collect())
 }
 
-/// Reports whether a write is about one node: its enactments, its state. Policies and NMState tell
-/// of all nodes together.
+/// Returns true if a write is about one node: to its enactments or to its state. Policies and
+/// NMState are about all nodes together.
 pub fn is_of_a_node(event: &AuditEvent) -> bool {
     ["nodenetworkconfigurationenactments", "nodenetworkstates"].contains(&&*event.resource)
 }

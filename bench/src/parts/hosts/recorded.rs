@@ -29,7 +29,8 @@ struct Inner {
 const CHECKPOINT: &str = "/org/freedesktop/NetworkManager/Checkpoint/1";
 
 impl Recorded {
-    /// From a state in nmstate's form, and the changes that it will tell of.
+    /// Makes a host with this state, in nmstate's form. Returns it with the stream of the changes
+    /// that it will report.
     pub fn new(state: &Value) -> (Arc<Self>, Changes) {
         let (tell, told) = mpsc::unbounded();
         let inner = Mutex::new(Inner {
@@ -41,7 +42,7 @@ impl Recorded {
 
     fn change<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
         let result = change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner));
-        // The agent is gone when nobody listens.
+        // The send fails only if the agent has ended, and then the change interests nobody.
         let _ = self.tell.unbounded_send(Change::NetworkManager);
         result
     }

@@ -40,7 +40,7 @@ const OPENSHIFT_CERTIFICATES: &str = "/etc/ipam-controller/certificates";
 enum Source {
     Weft,
     CertManager,
-    /// OpenShift's own.
+    /// The service CA of OpenShift.
     ServiceCa,
 }
 

@@ -11,7 +11,7 @@ use weft_plan::{Decision, Domain, Facts, Input};
 use super::*;
 use crate::{
     Addons,
-    testing::{decide, full, loaded_dice, object, objects, resource},
+    testing::{decide, fixed_bytes, full, object, objects, resource},
 };
 
 fn served() -> Facts {
@@ -36,7 +36,7 @@ fn decide_with(env: &[(&str, &str)], resource: &Value) -> Decision {
             record: None,
             decided: None,
             facts: &served(),
-            random: &mut loaded_dice,
+            random: &mut fixed_bytes,
         })
         .unwrap()
 }

@@ -58,13 +58,14 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
     Ok(objects)
 }
 
-/// Reports whether the daemon has to be configured otherwise than the manifest does.
+/// Returns true if the daemon's configuration has to differ from that of the manifest: the CNI
+/// plugins are not in the default folder.
 fn changes(paths: &HostPaths) -> bool {
     paths.cni_bin_dir != Preset::default().paths().cni_bin_dir
 }
 
-/// Tells the daemon where the plugins are that it calls for a pod's networks, if not where it looks
-/// by itself.
+/// Sets `binDir` in the daemon's configuration, the folder of the plugins that it calls for a pod's
+/// networks. Leaves the manifest as it is if this is the default folder.
 fn configure(data: &mut Map<String, Value>, paths: &HostPaths) -> Result<(), String> {
     if !changes(paths) {
         return Ok(());

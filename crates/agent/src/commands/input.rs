@@ -20,7 +20,7 @@ use crate::probes::Target;
 /// The wishes in files.
 pub struct Wanted {
     pub desired: NetworkState,
-    /// `policies br1, dns`.
+    /// The name of the change in messages, for example `policies br1, dns`.
     pub what: String,
     pub probes: Vec<Target>,
 }

@@ -261,7 +261,7 @@ async fn transact(host: Arc<dyn Host>, common: &Common, change: Change) -> Resul
         Ok(Done::Nothing) => output::say("Nothing to do: the host is so already."),
         Ok(Done::Changed { probes }) if probes.is_empty() => {
             output::say(&format!(
-                "Changed: {what}. Nothing was reachable before, so no probe could tell whether the network still works."
+                "Changed: {what}. Nothing was reachable before, so no probe could check whether the network still works."
             ));
         }
         Ok(Done::Changed { probes }) => output::say(&format!(

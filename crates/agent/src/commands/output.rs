@@ -11,28 +11,28 @@ use serde_json::Value;
 use weft_node_network::{drift::Difference, path::text, plan::lines, secrets::HIDDEN};
 use weft_plan::escape;
 
-/// Prints a line for people to stdout, with control characters of others escaped. A reader that has
-/// seen enough ends nothing.
+/// Prints a line for people to stdout, with control characters of others escaped. A reader that
+/// closes the pipe early does not end the program.
 pub fn say(line: &str) {
     print(&format!("{}\n", escape::text(line)));
 }
 
-/// The same to stderr.
+/// Prints a line for people to stderr, with control characters of others escaped.
 pub fn say_aside(line: &str) {
-    // Nobody can be told that stderr is closed.
+    // If stderr is closed, there is nowhere to report it.
     let _ = writeln!(io::stderr().lock(), "{}", escape::text(line));
 }
 
-/// Prints what holds no control characters of others.
+/// Prints text that holds no control characters of others.
 fn print(text: &str) {
     let mut stdout = io::stdout().lock();
-    // The change of the host counts, not whether somebody reads of it.
+    // The change of the host must go on when nobody reads the output any more.
     let _ = stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush());
 }
 
-/// A state.
+/// Prints a state as JSON or YAML.
 pub fn print_state(state: &Value, json: bool) -> Result<()> {
     if json {
         say(&serde_json::to_string_pretty(state)?);

@@ -1,8 +1,8 @@
-//! The enactments of a node: merged into one desired state, made so in one transaction, and
-//! reported.
+//! Carries out the enactments of a node: merges them into one desired state, applies it in one
+//! transaction, and reports the result.
 //!
-//! A pass looks at everything anew. The status of the enactments records finished work, and the
-//! agent's folder records the fallback of each policy. So a reconcile after a crash, or with an
+//! A reconcile looks at everything anew. The status of the enactments records finished work, and
+//! the agent's folder records the fallback of each policy. So a reconcile after a crash, or with an
 //! object that another user has changed, is a reconcile like any other.
 
 mod attempts;
@@ -49,7 +49,7 @@ const WRITE_AGAIN: Duration = Duration::from_secs(5);
 /// The parts that an [`Enactor`] works with.
 #[derive(Clone)]
 pub struct Settings {
-    /// Changes the host.
+    /// Carries out changes of the host.
     pub transactor: Transactor,
     /// Writes statuses, reads Secrets.
     pub client: Client,
@@ -61,7 +61,7 @@ pub struct Settings {
     pub observer: Option<Observer>,
 }
 
-/// The current objects.
+/// The input of a reconcile: the objects as the agent knows them.
 #[derive(Clone, Debug)]
 pub struct Inputs<'a> {
     /// The number of the list that the enactments began with, see
@@ -94,7 +94,7 @@ pub struct Report {
     pub open: usize,
 }
 
-/// Carries out the enactments of a node. Never two passes at once.
+/// Carries out the enactments of a node. Never runs two reconciles at once.
 pub struct Enactor {
     settings: Settings,
     store: Store,
@@ -103,8 +103,8 @@ pub struct Enactor {
     own_tries: Option<(u32, Instant)>,
     /// The node's own desired state that was made so last.
     own_done: Option<Value>,
-    /// Own writes since the last list: what a watch tells may be older. By the name of the
-    /// enactment, with its uid.
+    /// The statuses that the agent has written since the last list, by the name of the enactment,
+    /// with its uid. An event of a watch may be older.
     written: BTreeMap<String, (Option<String>, Status)>,
     /// The number of the list that was seen last.
     list: u64,
@@ -258,7 +258,7 @@ impl Enactor {
             ) {
                 (Some(state), Ok(places)) => weft_node_network::secrets::hide(state, &places),
                 (state, Err(error)) => {
-                    tracing::error!(%error, "what a policy has captured is not told: it may have secrets in it");
+                    tracing::error!(%error, "captured state left out of status: it may hold secrets");
                     *state = None;
                 }
                 (None, Ok(_)) => {}

@@ -26,7 +26,7 @@ pub(super) enum Standing {
     Failed,
 }
 
-/// One enactment.
+/// An enactment of this node, as the agent reads it.
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
     /// The name of the enactment.
@@ -116,7 +116,7 @@ impl Wish {
             && !phase::is_true(&self.status, "Progressing")
     }
 
-    /// Reports whether drift is put right, or only told.
+    /// Returns true if the agent corrects drift, and false if it only reports drift.
     pub fn corrects_drift(&self) -> bool {
         self.granted
             .as_ref()

@@ -30,7 +30,8 @@ pub struct Settings {
 /// A pod's port, and how it is attached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
-    /// Its index. With the name it tells a port from a later one of the same name.
+    /// The index of its link. Together with the name it distinguishes a port from a later one of
+    /// the same name.
     pub index: u32,
     /// For example `veth1a2b3c`.
     pub name: String,
@@ -121,7 +122,7 @@ impl Links {
                 .try_collect::<Vec<_>>()
                 .await?,
         );
-        // VLANs are told in a list of their own, of bridges' ports only.
+        // The kernel lists VLANs in an answer of its own, for bridges' ports only.
         let mut ports = Box::pin(
             self.handle
                 .link()

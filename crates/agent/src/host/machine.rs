@@ -181,7 +181,8 @@ impl Host for Machine {
         &self,
         operations: Vec<Value>,
     ) -> BoxFuture<'_, Result<Option<Vec<Value>>, HostError>> {
-        // It blocks, on a thread of its own, so that changes of the host are told meanwhile.
+        // The call blocks, so it runs on a thread of its own, and this one goes on to report
+        // changes of the host.
         self.run(READ_LIMIT, move || async move {
             let done = tokio::task::spawn_blocking(move || {
                 ovsdb::transact(Path::new(ovsdb::SOCKET), &operations)

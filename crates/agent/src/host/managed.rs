@@ -38,8 +38,8 @@ trait ActiveConnection {
     fn state_flags(&self) -> zbus::Result<u32>;
 }
 
-/// `NM_ACTIVATION_STATE_FLAG_EXTERNAL`: the connection only tells how another user has set up the
-/// device.
+/// `NM_ACTIVATION_STATE_FLAG_EXTERNAL`: the connection only describes how another program has set
+/// up the device.
 const EXTERNAL: u32 = 0x80;
 
 /// Those of the devices that NetworkManager has set up by a profile: a policy's or a person's, and

@@ -144,7 +144,7 @@ pub struct Retrieved {
 pub enum Backend {
     /// NetworkManager: the network can be read and changed.
     NetworkManager {
-        /// For example `1.46.0`.
+        /// The version of NetworkManager, for example `1.46.0`.
         version: String,
     },
     /// Only the kernel answers: the network can be read, not changed.
@@ -154,7 +154,7 @@ pub enum Backend {
     },
 }
 
-/// How to apply.
+/// Settings of an apply: its checkpoint, checks and time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApplyOptions {
     /// True if the checkpoint goes when all is done. Else it stays, for [`Host::commit`] or
@@ -175,12 +175,12 @@ pub struct ApplyOptions {
 /// Why a host did not do what it was asked to.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum HostError {
-    /// nmstate's answer.
+    /// nmstate returned an error.
     #[error("{kind}: {message}")]
     Nmstate {
         /// nmstate's kind of the error.
         kind: ErrorKind,
-        /// Its words.
+        /// The message of nmstate.
         message: String,
     },
     /// Nothing can be changed here.

@@ -30,13 +30,14 @@ impl Events {
         for group in GROUPS {
             socket.socket_ref().add_membership(group)?;
         }
-        // The kernel may grant less (net.core.rmem_max), and tells when the buffer was too small.
+        // The kernel may grant less (net.core.rmem_max), and reports ENOBUFS when the buffer was
+        // too small.
         let _ = socket.socket_ref().set_rx_buf_sz(BUFFER);
         Ok(Self(socket))
     }
 
-    /// Tells of what matters, for ever. Events in the queue are one change together with the next
-    /// ones.
+    /// Sends a change for each event that matters, for ever. A change that waits in the queue
+    /// covers later events, too.
     pub async fn tell(self, changes: mpsc::Sender<Change>) {
         let mut datagram = Vec::with_capacity(1 << 16);
         loop {
@@ -58,8 +59,8 @@ impl Events {
     }
 }
 
-/// Reports whether a datagram can have changed what is reported. Routes of routing daemons cannot:
-/// nmstate does not read them, and on a router they change all the time.
+/// Returns true if the events of a datagram can change the report. Routes of routing daemons
+/// cannot: nmstate does not read them, and on a router they change all the time.
 fn matters(datagram: &[u8]) -> bool {
     let mut rest = datagram;
     while let Ok(message) = NetlinkBuffer::new_checked(rest) {

@@ -84,8 +84,8 @@ pub async fn checkpoints() -> Result<Vec<String>, HostError> {
     Ok(paths.into_iter().map(|path| path.to_string()).collect())
 }
 
-/// Tells of each signal of NetworkManager, and of its coming and going, for ever. A bus that is not
-/// there is looked for with growing pauses, up to half a minute.
+/// Sends a change for each signal of NetworkManager, and when it comes or goes, for ever. Looks for
+/// a missing bus with growing pauses, up to half a minute.
 pub async fn tell(changes: mpsc::Sender<Change>) {
     let mut pause = Pause::new(Duration::from_millis(100), Duration::from_secs(30));
     loop {
@@ -135,8 +135,8 @@ async fn listen(tell: &mpsc::Sender<Change>, pause: &mut Pause) -> zbus::Result<
     Ok(())
 }
 
-/// Reports whether a signal can have changed what is reported. Radio and traffic counters cannot,
-/// and are told all the time.
+/// Returns true if a signal can change the report. Signals about radio and traffic counters cannot,
+/// and come all the time.
 fn matters(signal: &zbus::Message) -> bool {
     let header = signal.header();
     let about = if header

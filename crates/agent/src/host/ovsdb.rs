@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Why a transaction was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The connection failed.
+    /// The connection to the database server failed.
     #[error("{0}")]
     Connection(#[from] io::Error),
     /// The text is not a valid answer.

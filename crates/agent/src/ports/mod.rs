@@ -39,18 +39,18 @@ pub struct Memory {
 /// The bridges that policies shape, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bridges {
-    /// Of the kernel.
+    /// The bridges of the kernel.
     pub linux: BTreeSet<String>,
-    /// Of Open vSwitch.
+    /// The bridges of Open vSwitch.
     pub ovs: BTreeSet<String>,
 }
 
 /// Which port belongs to which bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
-    /// For example `veth1a2b3c`.
+    /// The name of the port, for example `veth1a2b3c`.
     pub port: String,
-    /// For example `br1`.
+    /// The name of the bridge, for example `br1`.
     pub bridge: String,
 }
 

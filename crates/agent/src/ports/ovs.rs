@@ -1,9 +1,9 @@
 //! Pods' ports of OVS bridges: rows that ovs-cni has written into Open vSwitch's database once. A
-//! change of the bridge leaves them alone, but they go with its row, and whoever makes the bridge
-//! anew, a rollback of its deletion too, does not know of them.
+//! change of the bridge leaves them alone, but they go with its row. A program that recreates the
+//! bridge does not know of them, and neither does a rollback of its deletion.
 //!
 //! The agent attaches the host's end of an existing veth pair. The representor of a virtual
-//! function (SR-IOV) outlasts its pod, so nothing here tells whether one still wants it.
+//! function (SR-IOV) outlasts its pod, so its existence does not show that a pod still uses it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +53,8 @@ type Columns = Map<String, Value>;
 /// A pod's port, and how it is attached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Port {
-    /// The index of its device. With the name it tells a device from a later one of the same name.
+    /// The index of its device. Together with the name it distinguishes a device from a later one
+    /// of the same name.
     index: u32,
     name: String,
     bridge: String,

@@ -1,9 +1,9 @@
 //! Checks that the node still reaches its peers, from inside the agent: it starts no process and
 //! remembers no answer.
 //!
-//! Before a change the probes that succeed are chosen: what is out of reach already cannot tell a
-//! good change from a bad one. After it each of them must succeed once more, before the
-//! checkpoint's time is over.
+//! Before a change the agent chooses the probes that succeed: a target that is out of reach already
+//! proves nothing about the change. After the change each of them must succeed once more, before
+//! the checkpoint's time is over.
 
 mod cluster;
 
@@ -22,7 +22,7 @@ use crate::host::{
 
 /// How long choosing may take.
 const CHOICE: Duration = Duration::from_secs(5);
-/// Between two tries.
+/// The pause between two tries of a probe.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long after a change probes are tried, unless set otherwise.
 pub const WINDOW: Duration = Duration::from_secs(60);

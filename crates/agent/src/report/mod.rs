@@ -44,7 +44,7 @@ pub enum Error {
     /// The API server gave no answer in time.
     #[error("the API server has not answered within {} s", REQUEST_LIMIT.as_secs())]
     TimedOut,
-    /// A defect.
+    /// The report has no JSON form, which is a defect of Weft.
     #[error("the report cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
     /// It is not known what of the host is secret.

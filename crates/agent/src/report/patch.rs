@@ -67,7 +67,7 @@ fn difference(path: &PointerBuf, old: &Value, new: Value) -> Vec<PatchOperation>
     operations
 }
 
-/// Bytes of JSON.
+/// Returns the number of bytes of a value as JSON.
 pub fn size(value: &impl Serialize) -> usize {
     struct Count(usize);
     impl io::Write for Count {
@@ -118,8 +118,9 @@ fn walk(path: &PointerBuf, old: &Value, new: &Value, operations: &mut Vec<PatchO
     }
 }
 
-/// Entries keep their identity: what is gone is removed, what is new added, the rest compared.
-/// False if entries cannot be told apart, or were moved.
+/// Compares lists whose entries have an identity: removes the entries that are gone, adds the new
+/// ones, and compares the rest. Returns false if two entries have the same identity, or if entries
+/// were moved.
 fn lists(
     path: &PointerBuf,
     old: &[Value],
@@ -307,7 +308,7 @@ mod tests {
             .prop_map(
                 move |(current_state, handler_nmstate_version, observed_generation, conditions)| {
                     Status {
-                        // Null is not told from what is not there.
+                        // A null reads back as an absent field.
                         current_state: current_state.filter(|state| !state.is_null()),
                         handler_nmstate_version,
                         observed_generation,

@@ -32,7 +32,7 @@ pub enum Own {
 
 /// The input of the status.
 pub struct Facts<'a> {
-    /// The latest look.
+    /// The result of the latest look at the host.
     pub seen: Result<&'a Observation, &'a HostError>,
     /// The status as it is stored.
     pub before: Option<&'a NodeNetworkStateStatus>,
@@ -46,7 +46,7 @@ pub struct Facts<'a> {
     pub own: &'a Own,
     /// Where the host has values that are not to be shown.
     pub secrets: &'a BTreeSet<Place>,
-    /// Current time.
+    /// The current time, for conditions.
     pub now: Timestamp,
 }
 

@@ -13,7 +13,7 @@ const MAX: usize = 256;
 /// A failed transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// In which phase.
+    /// The phase that failed.
     pub phase: Phase,
     /// Which probe, for the phase `Probe`.
     pub probe: Option<String>,
@@ -55,8 +55,8 @@ impl Failure {
         }
     }
 
-    /// Returns the failure for an error of nmstate in this phase. Its kinds do not tell everything
-    /// apart, so its sentences are read: those of version 2.2.62.
+    /// Returns the failure for an error of nmstate in this phase. Its kinds are too coarse to
+    /// distinguish all failures, so this reads its sentences: those of version 2.2.62.
     pub fn nmstate(phase: Phase, error: &NmstateError) -> Self {
         Self {
             phase,

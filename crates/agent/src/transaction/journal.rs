@@ -39,9 +39,9 @@ pub struct States {
 /// process or by the one that cleans up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Note {
-    /// The file's name.
+    /// The name of the file in the agent's folder.
     pub file: String,
-    /// Its content.
+    /// The JSON content of the file.
     pub content: Value,
 }
 

@@ -109,7 +109,7 @@ pub enum Done {
 /// ```
 #[derive(Clone)]
 pub struct Transactor {
-    /// The host.
+    /// The host that transactions change.
     pub host: Arc<dyn Host>,
     /// The agent's folder.
     pub dir: StateDir,
@@ -410,14 +410,14 @@ impl Transactor {
             return;
         }
         if let Err(error) = self.host.leave_alone(names).await {
-            tracing::warn!(%error, "NetworkManager could not be told to leave pods' ports alone; they are put back afterwards");
+            tracing::warn!(%error, "failed to make NetworkManager leave pods' ports alone; they are put back afterwards");
         }
     }
 
-    /// Which of these links NetworkManager has set up. `None` if it cannot be asked.
+    /// Returns those of these links that NetworkManager has set up. `None` if it cannot be asked.
     async fn configured(&self, names: Vec<String>) -> Option<BTreeSet<String>> {
         let asked = self.host.configured(names).await;
-        asked.inspect_err(|error| tracing::warn!(%error, "NetworkManager does not say which links it has set up")).ok()
+        asked.inspect_err(|error| tracing::warn!(%error, "failed to read which links NetworkManager has set up")).ok()
     }
 
     fn options(&self) -> ApplyOptions {

@@ -14,7 +14,7 @@ pub enum Phase {
     Plan,
     /// Leftover checkpoints are rolled back, and what must be known of the state before is noted.
     Checkpoint,
-    /// NetworkManager is told.
+    /// NetworkManager gets the new state.
     Apply,
     /// The host is compared with what was asked for.
     Verify,

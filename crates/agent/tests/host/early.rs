@@ -42,7 +42,7 @@ async fn states_of_the_first_form_are_carried_out() {
         .unwrap();
     let host = weft.host("node01").unwrap();
 
-    // It wants nothing, and what it tells of a host is not what is told of this one.
+    // The document asks for nothing, and the status in it is of another host, so it must not count.
     let first = document("state.yaml").to_string();
     // The agent makes the object, too. Where it is quicker by a moment, kubectl has just seen that
     // there is none, and fails.

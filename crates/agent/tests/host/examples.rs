@@ -121,7 +121,8 @@ async fn wait_leased(host: &Host, card: &str) {
     .await;
 }
 
-/// Names and types of what the policy has, as it is told by `ip -d`.
+/// Checks by `ip -d` that each interface of the policy has its name and type on these hosts, and
+/// that the other hosts do not have it.
 async fn assert_devices(weft: &Installation, policy: &Value, hosts: &BTreeSet<String>) {
     for interface in policy["spec"]["desiredState"]["interfaces"]
         .as_array()

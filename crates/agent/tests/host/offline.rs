@@ -59,7 +59,7 @@ impl<'a> Agent<'a> {
         program.kill().unwrap();
     }
 
-    /// Applies, and returns what is told of what was interrupted before.
+    /// Applies a state. Returns the output, which reports an interrupted change before it.
     async fn apply_after(&self, state: &Value) -> String {
         let file = self.put(state);
         self.host
@@ -482,7 +482,8 @@ async fn an_agent_that_never_comes_back_is_not_needed_to_roll_back() {
     .await;
     assert_eq!(link(host, "eth1").await["master"], Value::Null);
 
-    // An agent that comes back later sees no checkpoint, as after a commit. The host tells.
+    // An agent that comes back later sees no checkpoint, as after a commit. Only the host's state
+    // shows that nothing was committed.
     let told = agent.apply_after(&address("eth2", "172.31.2.50")).await;
     let before =
         "stopped in phase Commit of changing policy /run/state.json: the host is as it was before";
@@ -588,7 +589,8 @@ async fn pods_keep_their_bridge() {
     pods_ports(&HostLab::builder().hosts(1).start().await.unwrap()).await;
 }
 
-/// The same where nothing tells NetworkManager to leave pods' devices alone.
+/// Repeats the test on a host whose configuration does not make NetworkManager leave pods' devices
+/// alone.
 #[tokio::test]
 async fn pods_keep_their_bridge_where_network_manager_would_manage_them() {
     pods_ports(

@@ -103,7 +103,7 @@ async fn an_agent_writes_only_what_its_own_node_has() {
             .await,
     );
 
-    // The other way round, with the token of the other one.
+    // The token of node-2 may write the objects of node-2, and not those of node-1.
     let kubeconfig_2 = control_plane
         .node_kubeconfig_via(control_plane.url(), "nmstate", "nmstate-handler", "node-2")
         .await

@@ -181,7 +181,8 @@ async fn a_policy_that_cuts_the_node_off_is_rolled_back_and_reported() {
         assert_eq!(way().await, before, "{name}");
     }
 
-    // One that cannot be had is told with the property, and keeps nobody else from it.
+    // A policy that the host cannot have fails with the property in its message, and does not hold
+    // up another policy.
     weft.apply(&policy("good", json!({"desiredState": mtu("eth1", 1400)})))
         .await
         .unwrap();
@@ -589,9 +590,9 @@ async fn the_way_back_outlives_a_crash_after_the_commit() {
     }
 }
 
-/// Without a DaemonSet: one run does what is granted, and its exit code tells how that went. Where
-/// no pod of the DaemonSet is: the agent says itself that it is there, and what it has done stays
-/// done when it has ended.
+/// Without a DaemonSet, one run does what is granted, and its exit code shows the result. Where the
+/// DaemonSet has no pod, the agent reports itself that it is there, and its work stays done after
+/// it has ended.
 #[tokio::test]
 async fn on_demand_the_agent_carries_out_policies_where_no_pod_of_it_runs() {
     let weft = Installation::without_agents(HostLab::builder().hosts(2))
@@ -658,7 +659,8 @@ async fn on_demand_the_agent_carries_out_policies_where_no_pod_of_it_runs() {
         );
     }
 
-    // A failure is told, too, and what comes when nobody is there waits for the next run.
+    // A run reports a failure, too. A policy that comes while no agent is there waits for the next
+    // run.
     weft.apply(&policy(
         "bad",
         json!({
@@ -671,7 +673,7 @@ async fn on_demand_the_agent_carries_out_policies_where_no_pod_of_it_runs() {
     once("node-1", 2).await;
     wait_policy(&weft, "bad", "Degraded").await;
 
-    // Told to end in the middle of a change, it carries that to its end, and is there no more.
+    // After SIGTERM in the middle of a change, the agent finishes the change, and is there no more.
     weft.apply(&policy("good", json!({"desiredState": mtu("eth1", 1300)})))
         .await
         .unwrap();

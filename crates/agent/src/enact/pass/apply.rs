@@ -20,7 +20,8 @@ use crate::{
 };
 
 impl Pass<'_> {
-    /// Nobody is told that a policy is done by an old look, also not that it matches nothing here.
+    /// Looks at the host again, and decides about the unsettled items by it. The agent does not
+    /// report from an old look that a policy is done, or that it matches nothing here.
     pub(super) async fn look_again(&mut self) -> Result<(), HostError> {
         let now = self
             .enactor
@@ -39,7 +40,8 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// The transaction. If it fails: whose property it was, nobody if that cannot be told.
+    /// Runs the transaction. A failure comes with the owners of the property that caused it, or
+    /// with none if the cause is unknown.
     pub(super) async fn apply(
         &mut self,
         merged: &Merged,

@@ -121,8 +121,8 @@ impl Pass<'_> {
         open.is_some_and(|own| !removals(&own.state, &self.current).is_empty())
     }
 
-    /// Reports whether something new has secrets in it. If the host has them already, only the
-    /// transaction can tell, which knows them.
+    /// Returns true if something new refers to secrets. Only the transaction knows their values, so
+    /// only it can see whether the host has them already.
     pub(super) fn asks_for_secrets(&self) -> bool {
         let open = self
             .items
@@ -138,7 +138,7 @@ impl Pass<'_> {
             .any(|state| !secrets::places(state).is_empty())
     }
 
-    /// Two policies contradict each other: each keeps what it had, and both are told.
+    /// Notes the conflicts on both policies of each contradiction. Each policy keeps what it had.
     pub(super) fn note_conflicts(&mut self, conflicts: &[Conflict]) {
         for item in &mut self.items {
             let Some(conflict) = conflicts

@@ -1,5 +1,5 @@
-//! One pass over the enactments of a node: what each asks for is decided, all of it is applied, and
-//! each is told what became of it.
+//! One reconcile of the enactments of a node: decides what each asks for, applies all of it, and
+//! writes the result into the status of each.
 
 mod apply;
 mod away;
@@ -212,7 +212,7 @@ impl<'a> Pass<'a> {
     ) -> bool {
         match self.enactor.away().await {
             Some(why) => {
-                tracing::warn!(%failure, "NetworkManager has gone in the middle of a change");
+                tracing::warn!(%failure, "lost NetworkManager in the middle of a change");
                 self.enactor.is_unclean = true;
                 self.wait(&why);
                 false

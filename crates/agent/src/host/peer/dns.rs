@@ -18,7 +18,7 @@ const ANSWER: Duration = Duration::from_millis(1500);
 /// How often a server is asked. Together less than a probe may take.
 const TRIES: usize = 2;
 
-/// A name server.
+/// The address of a name server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Server(SocketAddr);
 
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// Knows `here.example.` alone.
+    /// Starts a name server that knows only `here.example.`.
     async fn name_server() -> Server {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let server = Server(socket.local_addr().unwrap());

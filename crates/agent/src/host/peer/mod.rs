@@ -22,7 +22,7 @@ pub enum Peer {
     Gateway,
     /// One of the node's name servers knows a name.
     NameServers {
-        /// The name.
+        /// The name to look up.
         host: String,
     },
     /// A host answers ICMP.
@@ -34,17 +34,17 @@ pub enum Peer {
     Tcp {
         /// The address or name of its host.
         host: String,
-        /// Its number.
+        /// The number of the port.
         port: u16,
     },
     /// A web address answers with a status below 400.
     Http {
-        /// The address.
+        /// The URL to request.
         url: String,
     },
     /// A name is known.
     Dns {
-        /// The name.
+        /// The name to look up.
         name: String,
         /// The name server that is asked. Else those of the node.
         server: Option<IpAddr>,
