@@ -63,7 +63,7 @@ impl Given {
     /// Returns the known answer, or `None` before the question was asked.
     fn seen(&self, question: &Question) -> Option<Seen<Vec<Value>>> {
         match self {
-            Self::Files(objects) => Some(Seen::Told(
+            Self::Files(objects) => Some(Seen::Known(
                 objects
                     .iter()
                     .filter(|object| matches(question, object))
@@ -71,7 +71,7 @@ impl Given {
                     .collect(),
             )),
             Self::Cluster { .. } if !self.serves(question.kind()) => Some(Seen::NotServed),
-            Self::Cluster { answers, .. } => answers.get(question).cloned().map(Seen::Told),
+            Self::Cluster { answers, .. } => answers.get(question).cloned().map(Seen::Known),
         }
     }
 
@@ -292,7 +292,7 @@ impl Ahead {
             _ => json!({}),
         };
         let said = match lock(&self.given).seen(&Question::Object(key.clone())) {
-            Some(Seen::Told(found)) => found
+            Some(Seen::Known(found)) => found
                 .first()
                 .and_then(|object| object["status"].as_object().cloned()),
             _ => None,
@@ -351,7 +351,7 @@ impl Ahead {
 impl World for Ahead {
     fn object(&self, key: &ObjectKey) -> Seen<Option<Arc<Value>>> {
         match self.own(key) {
-            Some(own) => Seen::Told(Some(own)),
+            Some(own) => Seen::Known(Some(own)),
             None => self
                 .ask(Question::Object(key.clone()))
                 .map(|objects| objects.into_iter().next()),

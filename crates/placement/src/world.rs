@@ -25,7 +25,7 @@ pub enum Seen<T> {
     /// The API server does not let us look, in these words.
     Refused(String),
     /// The known answer.
-    Told(T),
+    Known(T),
 }
 
 impl<T> Seen<T> {
@@ -35,7 +35,7 @@ impl<T> Seen<T> {
             Seen::Unknown => Seen::Unknown,
             Seen::NotServed => Seen::NotServed,
             Seen::Refused(why) => Seen::Refused(why),
-            Seen::Told(found) => Seen::Told(of(found)),
+            Seen::Known(found) => Seen::Known(of(found)),
         }
     }
 }

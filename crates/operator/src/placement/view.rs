@@ -83,7 +83,7 @@ impl<'a> View<'a> {
             // The API server will serve it in a moment.
             Look::NotServed => Seen::Unknown,
             Look::Refused(why) => Seen::Refused(why),
-            Look::Told(objects) => Seen::Told(objects),
+            Look::Known(objects) => Seen::Known(objects),
         }
     }
 }

@@ -97,7 +97,7 @@ impl Look<'_> {
 
     fn told<T>(&mut self, seen: Seen<T>) -> Option<T> {
         match seen {
-            Seen::Told(found) => Some(found),
+            Seen::Known(found) => Some(found),
             Seen::NotServed | Seen::Refused(_) => None,
             Seen::Unknown => {
                 self.departure.settled = false;

@@ -327,7 +327,7 @@ fn told<T>(step: Step, seen: Seen<T>) -> Result<Option<T>, Pending> {
         Seen::Unknown => Err(Pending::Unsettled),
         Seen::NotServed => Ok(None),
         Seen::Refused(why) => Err(step.fails(why).into()),
-        Seen::Told(found) => Ok(Some(found)),
+        Seen::Known(found) => Ok(Some(found)),
     }
 }
 

@@ -41,7 +41,7 @@ impl World for Namespace {
         if self.unknown {
             Seen::Unknown
         } else {
-            Seen::Told(self.others.get(key).or_else(|| self.own.get(key)).cloned())
+            Seen::Known(self.others.get(key).or_else(|| self.own.get(key)).cloned())
         }
     }
 
@@ -57,7 +57,7 @@ impl World for Namespace {
             .iter()
             .chain(&self.own)
             .filter(|(key, object)| key.kind == kind && is_chosen(object));
-        Seen::Told(all.map(|(_, object)| Arc::clone(object)).collect())
+        Seen::Known(all.map(|(_, object)| Arc::clone(object)).collect())
     }
 
     fn own(&self, key: &ObjectKey) -> Option<Arc<Value>> {

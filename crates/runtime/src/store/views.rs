@@ -1,17 +1,19 @@
 //! Views of the objects of a kind, for kinds whose whole objects would take too much memory.
 //!
-//! As with the [`cache`](crate::store::cache), a watch and the answers to own writes feed it, so
-//! that a reader never sees an object as it was before a write of ours.
+//! As with the [`cache`](crate::store::cache), watches and answers to own writes feed one
+//! [table](crate::store::table) for each stream.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
-use weft_plan::Live;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
+use weft_plan::Live;
 
-use crate::store::{cache::Change, notifier::Notifier, stream::Failed, watch::Sink};
+use crate::store::{
+    notifier::Notifier,
+    stream::Failed,
+    table::{Change, Effect, Row, Table},
+    watch::Sink,
+};
 
 /// The views of the objects of one kind, by name.
 pub struct Views<V> {
@@ -20,35 +22,17 @@ pub struct Views<V> {
     known: Mutex<Known<V>>,
 }
 
-/// The known objects.
-pub struct Known<V> {
-    objects: BTreeMap<String, Viewed<V>>,
-    /// Seen since the stream started over. `None` while it runs.
-    listed: Option<HashSet<String>>,
-    complete: bool,
-    /// Objects that we deleted, by name: late news of them is no news.
-    buried: HashMap<String, String>,
-}
-
-struct Viewed<V> {
-    version: u64,
-    uid: String,
-    /// `None`: nothing of it is of interest.
-    view: Option<V>,
-}
+/// The known objects. An object without a view has a row too: nothing of it is of interest, but its
+/// version counts.
+pub struct Known<V>(Table<String, Option<V>>);
 
 impl<V: PartialEq> Views<V> {
-    /// Nothing yet. `view` says what is kept of an object. Of some, nothing.
+    /// Returns a store without objects. `view` makes the part of an object that is kept, if any.
     pub fn new(view: fn(&Value) -> Option<V>, notifier: Notifier) -> Self {
         Self {
             view,
             notifier,
-            known: Mutex::new(Known {
-                objects: BTreeMap::new(),
-                listed: None,
-                complete: false,
-                buried: HashMap::new(),
-            }),
+            known: Mutex::new(Known(Table::default())),
         }
     }
 
@@ -57,37 +41,22 @@ impl<V: PartialEq> Views<V> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in an object as a write of ours has left it.
+    /// Takes in an object as a write of Weft has left it.
     pub fn wrote(&self, object: &Value) {
         let view = (self.view)(object);
-        let mut known = self.lock();
-        if let Some(listed) = &mut known.listed {
-            listed.insert(name(object).to_owned());
-        }
-        known.put(object, view);
+        let name = Live::of(object).name().to_owned();
+        self.lock().0.wrote(name, object, view);
     }
 
-    /// Takes out an object that we have deleted.
+    /// Takes out an object that Weft has deleted.
     pub fn deleted(&self, name: &str, uid: &str) {
-        let mut known = self.lock();
-        if known
-            .objects
-            .get(name)
-            .is_some_and(|viewed| viewed.uid == uid)
-        {
-            known.objects.remove(name);
-        }
-        known.buried.insert(name.to_owned(), uid.to_owned());
+        self.lock().0.bury(&name.to_owned(), uid);
     }
 }
 
 impl<V: PartialEq + Send> Sink for Views<V> {
     fn take(&self, change: Change) {
-        let view = match &change {
-            Change::Applied(object) | Change::Listed(object) => (self.view)(object),
-            Change::Deleted(_) | Change::Rewound | Change::Restarted | Change::Complete => None,
-        };
-        if self.lock().take(change, view) {
+        if self.lock().take(change, self.view) {
             self.notifier.notify();
         }
     }
@@ -102,126 +71,52 @@ impl<V: PartialEq + Send> Sink for Views<V> {
 impl<V: PartialEq> Known<V> {
     /// Reports whether everything has been listed at least once.
     pub fn is_complete(&self) -> bool {
-        self.complete
+        self.0.is_complete()
     }
 
-    /// The views, by name.
+    /// The views by name, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
-        self.objects
+        self.0
             .iter()
-            .filter_map(|(name, viewed)| Some((name.as_str(), viewed.view.as_ref()?)))
+            .filter_map(|(name, row)| Some((name.as_str(), row.kept.as_ref()?)))
     }
 
     /// Returns the view of the object of this name.
     pub fn get(&self, name: &str) -> Option<&V> {
-        self.objects.get(name)?.view.as_ref()
+        self.0.get(name)?.kept.as_ref()
     }
 
     /// Reports whether all objects of a list at this resourceVersion are known in that or a later
     /// version.
     pub fn has_caught_up(&self, list: &[Value], at: u64) -> bool {
-        let uids: HashSet<_> = list
-            .iter()
-            .filter_map(|object| object["metadata"]["uid"].as_str())
-            .collect();
-        let nothing_gone = self
-            .objects
-            .values()
-            .all(|viewed| viewed.version > at || uids.contains(viewed.uid.as_str()));
-        let is_known = |object: &Value| match self.objects.get(name(object)) {
-            Some(viewed) => viewed.version >= Live::of(object).resource_version(),
-            None => self.buried.contains_key(name(object)),
-        };
-        nothing_gone && list.iter().all(is_known)
+        self.0.has_caught_up(list, at, name)
     }
 
-    fn take(&mut self, change: Change, view: Option<V>) -> bool {
-        match change {
-            Change::Applied(object) => self.put(&object, view),
-            Change::Deleted(object) => self.remove(&object),
-            Change::Rewound => {
-                // The list that follows is the truth: each object on it is newer than version 0.
-                self.objects
-                    .values_mut()
-                    .for_each(|viewed| viewed.version = 0);
-                self.buried.clear();
-                false
-            }
-            Change::Restarted => {
-                self.listed = Some(HashSet::new());
-                false
-            }
-            Change::Listed(object) => {
-                if let Some(listed) = &mut self.listed {
-                    listed.insert(name(&object).to_owned());
-                }
-                self.put(&object, view)
-            }
-            Change::Complete => {
-                let listed = self.listed.take().unwrap_or_default();
-                let before = self.objects.len();
-                self.objects.retain(|name, _| listed.contains(name));
-                self.buried.clear();
-                let first = !std::mem::replace(&mut self.complete, true);
-                first || before != self.objects.len()
-            }
+    /// Takes in a change. Returns whether a view is different now.
+    fn take(&mut self, change: Change, view: fn(&Value) -> Option<V>) -> bool {
+        match self.0.take(change, name, |object| Some(view(&object))) {
+            Effect::Nothing => false,
+            Effect::Listed => true,
+            Effect::Removed(row) => row.kept.is_some(),
+            Effect::Put(name, before) => self
+                .0
+                .get(&name)
+                .is_some_and(|now| is_news(before.as_ref(), now)),
         }
-    }
-
-    /// Returns whether that is news.
-    fn put(&mut self, object: &Value, view: Option<V>) -> bool {
-        let (name, uid, version) = (
-            name(object),
-            uid(object),
-            Live::of(object).resource_version(),
-        );
-        if self.buried.get(name).is_some_and(|buried| buried == uid)
-            || self
-                .objects
-                .get(name)
-                .is_some_and(|viewed| viewed.version >= version)
-        {
-            return false;
-        }
-        let before = self.objects.insert(
-            name.to_owned(),
-            Viewed {
-                version,
-                uid: uid.to_owned(),
-                view,
-            },
-        );
-        let now = self.objects.get(name).and_then(|now| now.view.as_ref());
-        match before {
-            Some(before) => before.view.as_ref() != now || before.uid != uid && now.is_some(),
-            None => now.is_some(),
-        }
-    }
-
-    fn remove(&mut self, object: &Value) -> bool {
-        let (name, uid) = (name(object), uid(object));
-        if self.buried.get(name).is_some_and(|buried| buried == uid) {
-            self.buried.remove(name);
-            return false;
-        }
-        let outdated = self
-            .objects
-            .get(name)
-            .is_none_or(|viewed| viewed.version > Live::of(object).resource_version());
-        !outdated
-            && self
-                .objects
-                .remove(name)
-                .is_some_and(|gone| gone.view.is_some())
     }
 }
 
-fn name(object: &Value) -> &str {
-    Live::of(object).name()
+/// Reports whether a row shows something else than the one before. The same view of another object
+/// of that name is news.
+fn is_news<V: PartialEq>(before: Option<&Row<Option<V>>>, now: &Row<Option<V>>) -> bool {
+    match before {
+        Some(before) => before.kept != now.kept || before.uid != now.uid && now.kept.is_some(),
+        None => now.kept.is_some(),
+    }
 }
 
-fn uid(object: &Value) -> &str {
-    Live::of(object).uid()
+fn name(object: &Value) -> Option<String> {
+    Some(Live::of(object).name().to_owned())
 }
 
 #[cfg(test)]

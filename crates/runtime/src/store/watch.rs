@@ -20,10 +20,11 @@ use weft_plan::{Kind, kinds};
 use crate::{
     metrics::Metrics,
     store::{
-        cache::{Cache, Change, Silence, Source},
+        cache::{Cache, Silence, Source},
         notifier::Notifier,
         rewind::Rewind,
         stream::{self, Failed, News, Selection},
+        table::Change,
     },
 };
 
