@@ -394,9 +394,9 @@ fn broken_rules(
         .collect()
 }
 
-/// Decides about the resource on a cluster without facts, before it was ever applied. RandomBytes
-/// always fall the same way, so that equal input gives equal output. The flag tells whether they
-/// were used.
+/// Decides about the resource on a cluster without facts, before it was ever applied. The random
+/// bytes are always the same, so that equal input gives equal output. The flag is true if the
+/// decision used any.
 pub fn decide(
     domain: &dyn Domain,
     resource: &Value,
@@ -404,7 +404,7 @@ pub fn decide(
     decide_knowing(&Facts::default(), domain, resource)
 }
 
-/// The same on a cluster of which this is known.
+/// Decides as [`decide`] does, on a cluster with these facts.
 pub fn decide_knowing(
     facts: &Facts,
     domain: &dyn Domain,

@@ -29,7 +29,7 @@ impl From<Location> for Position {
 /// One document of a file.
 #[derive(Debug)]
 pub struct Document {
-    /// The content.
+    /// The content of the document.
     pub value: Value,
     positions: HashMap<String, Place>,
 }
@@ -71,7 +71,7 @@ impl Document {
 pub struct NotYaml {
     /// Where, if the parser knows.
     pub position: Option<Position>,
-    /// The content.
+    /// The message of the parser, without the position.
     pub message: String,
 }
 
@@ -87,7 +87,7 @@ pub fn parse(text: &str) -> Result<Vec<Document>, NotYaml> {
             serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
                 format!("the key {key:?} is there twice: remove one of them")
             }
-            // The parser's own text ends with the position, which is told separately.
+            // The parser's own text ends with the position, which Weft prints separately.
             other => other
                 .to_string()
                 .split(" at line ")

@@ -50,16 +50,17 @@ pub enum SwitchCheck {
     Nodes,
 }
 
-/// A kind whose objects tell what the cluster is like. They go with whoever wrote them.
+/// A kind whose objects report the state of the cluster. `weft uninstall` removes them with their
+/// writers.
 pub struct Report {
     /// The kind.
     pub kind: Kind,
-    /// True if people may have something to say in them as well, in `spec`.
+    /// True if users may ask for something in these objects, too, in `spec`.
     pub has_users_spec: bool,
 }
 
 impl Report {
-    /// Reports whether somebody has written something into this one.
+    /// Returns true if a user has written something into the `spec` of this object.
     pub fn is_users(&self, object: &Value) -> bool {
         self.has_users_spec
             && object["spec"]
@@ -76,8 +77,8 @@ pub struct Install {
     pub namespace: &'static str,
     /// True if all operands are in that namespace. Else the roles reach every one.
     pub one_namespace: bool,
-    /// The environment variable that tells the operator of that namespace where it is itself in
-    /// another, or of those that it serves.
+    /// The environment variable of the operator with that namespace, which it needs where it is
+    /// itself in another one, or with the namespaces that it serves.
     pub namespace_variable: &'static str,
     /// The namespace that is served unless others are chosen, where the resource has one: then the
     /// roles are in each namespace that is served.
@@ -100,8 +101,8 @@ pub struct Install {
     pub alternatives: &'static [Alternative],
     /// Choices for `--components`.
     pub components: &'static [Component],
-    /// The environment variable that tells the operator which components were chosen, where it
-    /// watches less without the others.
+    /// The environment variable of the operator with the chosen components, where it watches less
+    /// without the others.
     pub components_variable: Option<&'static str>,
     /// Environment variables that name an image, each with what `weft manifests` sets.
     pub images: fn() -> Vec<(&'static str, &'static str)>,
@@ -192,10 +193,10 @@ impl Entry {
     }
 }
 
-/// All domains.
+/// All domains, in the order in which commands show them.
 pub const ALL: &[Entry] = &[ADDONS, CLUSTER_NETWORK, NODE_NETWORK, PLACEMENT];
 
-/// NetworkAddonsConfig.
+/// The domain of NetworkAddonsConfig.
 const ADDONS: Entry = Entry {
     name: "addons",
     resource: kinds::NETWORK_ADDONS_CONFIG,
@@ -246,7 +247,7 @@ const ADDONS: Entry = Entry {
     },
 };
 
-/// NetworkConfig.
+/// The domain of NetworkConfig.
 const CLUSTER_NETWORK: Entry = Entry {
     name: "cluster-network",
     resource: kinds::NETWORK_CONFIG,
@@ -359,7 +360,7 @@ const NODE_NETWORK: Entry = Entry {
     },
 };
 
-/// PlacementAPI.
+/// The domain of PlacementAPI.
 const PLACEMENT: Entry = Entry {
     name: "placement",
     resource: kinds::PLACEMENT_API,

@@ -33,7 +33,7 @@ pub struct Handover {
 /// nothing.
 ///
 /// # Errors
-/// The cluster does not let us look, or the other operator could not go on from here.
+/// The API server refuses a request, or the other operator could not go on from here.
 pub async fn find(
     online: &Online,
     site: &Site,
@@ -146,10 +146,10 @@ impl Handover {
             .collect()
     }
 
-    /// Does it. You can repeat the call, because it skips finished work.
+    /// Carries out the handover. You can repeat the call, because it skips finished work.
     ///
     /// # Errors
-    /// The cluster does not let us.
+    /// The API server refuses a request.
     pub async fn carry_out(
         &self,
         online: &Online,

@@ -18,7 +18,7 @@ pub struct Held {
 /// All that the operator of a domain holds.
 ///
 /// # Errors
-/// The cluster does not let us look.
+/// The API server refuses a request.
 pub async fn find(online: &Online, site: &Site) -> Result<Vec<Held>> {
     let mut all = Vec::new();
     for (kind, finalizer) in site.entry.finalizers {
@@ -42,10 +42,10 @@ pub async fn find(online: &Online, site: &Site) -> Result<Vec<Held>> {
     Ok(all)
 }
 
-/// Takes the finalizer off.
+/// Removes the finalizer from the object.
 ///
 /// # Errors
-/// The cluster does not let us.
+/// The API server refuses the write.
 pub async fn release(online: &Online, site: &Site, held: &Held) -> Result<()> {
     let Held {
         key,

@@ -12,8 +12,8 @@ use crate::{
     online::{Online, Site},
 };
 
-/// Returns the objects that `weft manifests` prints for a domain, as its operator is installed.
-/// Where no operator tells, once for each layout.
+/// Returns the objects that `weft manifests` prints for a domain, in the layout of its operator.
+/// Without an operator, returns them once for each layout.
 ///
 /// # Errors
 /// The operator's list of served namespaces cannot be read.
@@ -51,10 +51,10 @@ pub fn installations(site: &Site) -> Result<Vec<Installation>> {
     Ok(installations)
 }
 
-/// Those of these objects that are there.
+/// Returns those of these objects that are in the cluster.
 ///
 /// # Errors
-/// The cluster does not let us look.
+/// The API server refuses a request.
 pub async fn present(online: &Online, keys: BTreeSet<ObjectKey>) -> Result<Vec<ObjectKey>> {
     let mut present = Vec::new();
     for key in keys {

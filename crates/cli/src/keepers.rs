@@ -17,7 +17,7 @@ pub enum Keeper {
     Olm {
         /// The namespace of the ClusterServiceVersion.
         namespace: String,
-        /// Its name.
+        /// The name of the ClusterServiceVersion.
         version: String,
     },
     /// OpenShift's cluster-version-operator (annotation `include.release.openshift.io/...`, or the
@@ -29,20 +29,20 @@ pub enum Keeper {
     OpenStack {
         /// Its namespace: that of the object.
         namespace: String,
-        /// Its name.
+        /// The name of the OpenStack resource.
         name: String,
     },
     /// A release of Helm (annotations `meta.helm.sh/release-name` and `-namespace`).
     Helm {
         /// The namespace of the release.
         namespace: String,
-        /// Its name.
+        /// The name of the release.
         release: String,
     },
     /// An Application of Argo CD (annotation `argocd.argoproj.io/tracking-id`, label
     /// `argocd.argoproj.io/instance`).
     ArgoCd {
-        /// Its name.
+        /// The name of the Application.
         application: String,
     },
     /// A Kustomization or HelmRelease of Flux (labels `kustomize.toolkit.fluxcd.io/name` and
@@ -50,9 +50,9 @@ pub enum Keeper {
     Flux {
         /// Kind of the object.
         kind: &'static str,
-        /// Its namespace.
+        /// The namespace of the object.
         namespace: String,
-        /// Its name.
+        /// The name of the object.
         name: String,
     },
 }

@@ -61,7 +61,7 @@ impl Inspection {
     /// Inspects a domain.
     ///
     /// # Errors
-    /// The cluster cannot be reached or does not let us look.
+    /// The cluster cannot be reached, or refuses a request.
     pub async fn of(online: &Online, site: Site) -> Result<Self> {
         let found = presence::originals(&online.cluster, &*site.domain)
             .await
@@ -369,7 +369,7 @@ impl Inspection {
         )
     }
 
-    /// For people.
+    /// Returns the text of the report, for people.
     pub fn text(&self, style: Style) -> String {
         let mut lines = vec![format!(
             "{} ({})",
@@ -431,7 +431,7 @@ impl Inspection {
         lines.join("\n") + "\n"
     }
 
-    /// For programs.
+    /// Returns the report as JSON, for programs.
     pub fn json(&self) -> Value {
         json!({
             "domain": self.site.entry.name,

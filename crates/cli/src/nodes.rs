@@ -22,7 +22,7 @@ pub fn problems(object: &Value) -> Vec<Problem> {
     match object["kind"].as_str() {
         Some(policy::KIND) => match spec(object) {
             Ok(spec) => review::policy(&name(object), &spec),
-            // The schema has told what has the wrong form.
+            // The check by schema reports a wrong form.
             Err(_) => Vec::new(),
         },
         Some(state::KIND) if !object["spec"]["desiredState"].is_null() => {
@@ -72,7 +72,7 @@ pub struct Nodes {
     labels: BTreeMap<String, BTreeMap<String, String>>,
     policies: BTreeMap<String, Policy>,
     done: Vec<Done>,
-    /// Notes about them.
+    /// Notes about the nodes and policies.
     pub notes: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ impl Nodes {
     /// Reads a cluster.
     ///
     /// # Errors
-    /// The cluster does not let us look, or does not know the kinds.
+    /// The API server refuses a request, or does not know the kinds.
     pub async fn of_cluster(online: &Online) -> Result<Self> {
         let mut nodes = Self::default();
         for kind in [
@@ -95,7 +95,7 @@ impl Nodes {
         }
         if nodes.nodes.is_empty() {
             bail!(
-                "no node tells of its network yet: there is no NodeNetworkState. Is the agent deployed? kubectl get nmstates,pods -A -l component=kubernetes-nmstate-handler"
+                "no node reports its network yet: there is no NodeNetworkState. Is the agent deployed? kubectl get nmstates,pods -A -l component=kubernetes-nmstate-handler"
             );
         }
         Ok(nodes)

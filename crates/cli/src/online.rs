@@ -34,8 +34,8 @@ pub struct ClusterArgs {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 
-    /// The operator's namespace, where no Deployment of it tells [default: where its inventory is,
-    /// else as OPERATOR_NAMESPACE says, else the usual one]
+    /// The operator's namespace, where no Deployment of it shows it [default: where its inventory
+    /// is, else as OPERATOR_NAMESPACE says, else the usual one]
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 }
@@ -93,7 +93,7 @@ fn first_line(text: &str) -> &str {
 
 /// A cluster that can be asked.
 pub struct Online {
-    /// Its API.
+    /// The client of its API server.
     pub cluster: Cluster,
     server: String,
     namespace: Option<String>,
@@ -102,7 +102,7 @@ pub struct Online {
 
 /// Known facts about a domain in a cluster.
 pub struct Site {
-    /// The domain.
+    /// The entry of the domain.
     pub entry: &'static Entry,
     /// Its pure half, set up as the installed operator is.
     pub domain: Arc<dyn Domain>,
@@ -121,8 +121,7 @@ impl Online {
     /// an operator has left, flags and environment.
     ///
     /// # Errors
-    /// The cluster cannot be reached or does not let us look, or the operator's settings are
-    /// unusable.
+    /// The cluster cannot be reached or refuses a request, or the operator's settings are unusable.
     pub async fn sites(
         &self,
         entries: impl IntoIterator<Item = &'static Entry>,
@@ -191,7 +190,7 @@ impl Online {
         };
         Ok(maps.iter().find(named).and_then(|map| {
             let operator = map["metadata"]["namespace"].as_str()?.to_owned();
-            // A damaged one is told of where it is needed.
+            // A damaged inventory is an error later, in the steps that need it.
             let inventory = Inventory::from_data(&map["data"]).unwrap_or_default();
             let operands = inventory
                 .objects
@@ -255,7 +254,7 @@ impl Online {
     /// The resources of a domain. `None` if the cluster does not serve their kind.
     ///
     /// # Errors
-    /// The cluster does not let us look.
+    /// The API server refuses a request.
     pub async fn resources(&self, site: &Site) -> Result<Option<Vec<Value>>> {
         match self.cluster.list(site.entry.resource, None, "").await {
             Ok(resources) => Ok(Some(resources)),
@@ -275,7 +274,7 @@ impl Online {
     /// The Lease's holder, if it has not run out.
     ///
     /// # Errors
-    /// The cluster does not let us look.
+    /// The API server refuses a request.
     pub async fn leader(&self, site: &Site) -> Result<Option<Leader>> {
         let leader = presence::leader(&self.cluster, &site.namespace, &*site.domain)
             .await

@@ -40,12 +40,13 @@ pub fn print(text: &str) -> Result<()> {
     print_as_is(&shown(text))
 }
 
-/// Writes a line for people to stderr, as [`print`] does. Nobody can be told that stderr is closed.
+/// Writes a line for people to stderr, as [`print`] does. Ignores a closed stderr, since there is
+/// nowhere to report it.
 pub fn say(line: &str) {
     say_here(&format!("{line}\n"));
 }
 
-/// As [`say`], and the cursor stays in the line.
+/// Writes as [`say`] does, but without a line break.
 pub fn say_here(text: &str) {
     let _ = io::stderr().lock().write_all(shown(text).as_bytes());
 }

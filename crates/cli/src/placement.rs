@@ -44,7 +44,8 @@ const OTHER_EXAMPLE: RandomBytes = RandomBytes {
     password: [0xa5; 16],
 };
 
-/// Fills in what a resource alone does not tell. Assumptions and missing inputs become notes.
+/// Fills in the objects that need more than the resource: Secrets and answers of other operators.
+/// Assumptions and missing inputs become notes.
 ///
 /// # Errors
 /// A variable of the environment has an invalid value.
@@ -124,7 +125,7 @@ fn given(sources: &[Source]) -> Vec<Value> {
 /// Returns the effect of a PlacementAPI in a cluster, with notes.
 ///
 /// # Errors
-/// The cluster does not let us look.
+/// The API server refuses a request.
 pub async fn plan(online: &Online, site: &Site, wanted: &Value) -> Result<(Preview, Vec<String>)> {
     let read: PlacementApi = serde_json::from_value(wanted.clone())?;
     let settings = Settings::from_env(|variable| site.environment.get(variable))?;
@@ -250,7 +251,7 @@ fn release(release: &Disclaim) -> Change {
 /// Returns the objects that the deletion of a PlacementAPI would remove and release.
 ///
 /// # Errors
-/// The cluster does not let us look.
+/// The API server refuses a request.
 pub async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Preview> {
     let owner = Owner::of(&*site.domain, stored);
     let mut removals = Vec::new();

@@ -14,13 +14,13 @@ pub struct Planned {
     pub title: String,
     /// The file that it comes from.
     pub file: String,
-    /// Its domain.
+    /// The name of the resource's domain.
     pub domain: &'static str,
     /// The effect on the resource itself.
     pub effect: Effect,
     /// The effect on its objects.
     pub preview: Preview,
-    /// Notes.
+    /// Notes about the plan.
     pub notes: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ impl Planned {
         self.preview.changes().filter_map(why).collect()
     }
 
-    /// For people.
+    /// Returns the plan as text, for people.
     pub fn text(&self, style: Style) -> String {
         let mut text = String::new();
         let out = &mut text;
@@ -288,7 +288,7 @@ impl Planned {
         notes
     }
 
-    /// For programs.
+    /// Returns the plan as JSON, for programs.
     pub fn json(&self) -> Value {
         let (effect, differences) = match &self.effect {
             Effect::None => ("none", &[][..]),

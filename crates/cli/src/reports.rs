@@ -1,5 +1,5 @@
-//! Objects by which operator and agents tell what the cluster is like. Once these are gone they
-//! would be out of date, and nobody would delete them.
+//! Objects in which operator and agents report the state of the cluster. Without operator and
+//! agents they would be out of date, and nobody would delete them.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use crate::online::{Online, Site};
 /// The existing reports.
 #[derive(Default)]
 pub struct Reports {
-    /// Those that tell, and nothing more, with their uid.
+    /// Objects that only report, with their uid.
     found: Vec<(ObjectKey, String)>,
-    /// Those in which somebody has said what should be.
+    /// Objects in which a user asks for something, too.
     pub users: Vec<ObjectKey>,
 }
 
 impl Reports {
-    /// Those of these domains.
+    /// Finds the reports of these domains.
     ///
     /// # Errors
-    /// The cluster does not let us look.
+    /// The API server refuses a list.
     pub async fn find(online: &Online, sites: &[Site]) -> Result<Self> {
         let mut all = Self::default();
         for report in sites.iter().flat_map(|site| site.entry.reports) {
@@ -47,12 +47,12 @@ impl Reports {
         Ok(all)
     }
 
-    /// Reports whether there are none that only tell.
+    /// Returns true if there is no object that only reports.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// A line for each kind.
+    /// Returns a line for each kind, with the number of its objects.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let mut counts = BTreeMap::new();
         self.found
@@ -63,10 +63,11 @@ impl Reports {
             .map(|(kind, count)| format!("{count} objects {kind}"))
     }
 
-    /// Deletes those that only tell. Their writers must be gone: an agent recreates its own report.
+    /// Deletes the objects that only report. Their writers must be gone: an agent recreates its own
+    /// report.
     ///
     /// # Errors
-    /// The cluster does not let us.
+    /// The API server refuses a deletion.
     pub async fn remove(&self, online: &Online) -> Result<()> {
         for (key, uid) in &self.found {
             online

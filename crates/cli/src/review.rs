@@ -1,4 +1,4 @@
-//! The checks of whole files, and how their outcome is told.
+//! Checks whole files, and shows the outcome as text or JSON.
 
 use anyhow::Result;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
@@ -32,7 +32,7 @@ pub struct Review {
 /// An object that was checked, and of which no objects are made.
 #[derive(Serialize)]
 pub struct Other {
-    /// The file.
+    /// The name of the file.
     #[serde(rename = "file")]
     pub source: String,
     /// Kind and name, for people.
@@ -47,7 +47,7 @@ pub struct Other {
 
 /// A resource that was checked.
 pub struct Resource {
-    /// The file.
+    /// The name of the file.
     pub source: String,
     /// Kind and name, for people.
     pub title: String,
@@ -61,7 +61,7 @@ pub struct Resource {
 
 /// The outcome of a valid resource.
 pub struct Outcome {
-    /// The objects.
+    /// The decision, with the objects.
     pub decision: Decision,
     /// True if something in it was drawn at random, and so is just an example.
     pub drawn: bool,
@@ -89,7 +89,7 @@ pub struct Located {
     #[serde(skip_serializing_if = "String::is_empty")]
     field: String,
     message: String,
-    /// The line that it is about, where the name of a field cannot tell.
+    /// The text of the line with the mistake, where no name of a field leads to it.
     #[serde(skip)]
     excerpt: Option<String>,
 }

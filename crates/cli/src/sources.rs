@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 /// The text of one file.
 pub struct Source {
-    /// As it is told to people: the path, or `stdin`.
+    /// The name in messages: the path, or `stdin`.
     pub name: String,
     /// The content.
     pub text: String,

@@ -23,7 +23,7 @@ pub struct Domain {
     pub presence: Presence,
     /// True if the leader has not fallen silent.
     pub alive: bool,
-    /// Its resources.
+    /// The resources of the domain, with their state.
     pub resources: Vec<Overview>,
 }
 
@@ -77,7 +77,7 @@ impl Domain {
         }
     }
 
-    /// For people.
+    /// Returns the lines of the domain, for people.
     pub fn lines(&self, style: Style) -> Vec<String> {
         let mut lines = Vec::new();
         if self.resources.is_empty() {
@@ -114,7 +114,7 @@ impl Domain {
         }
     }
 
-    /// For programs.
+    /// Returns the state of the domain as JSON, for programs.
     pub fn json(&self) -> Value {
         json!({
             "domain": self.name,
@@ -215,7 +215,7 @@ fn resource(lines: &mut Vec<String>, kind: &str, overview: &Overview, style: Sty
         paint(style, &mood, word),
         style.dim(&format!("({about})"))
     ));
-    // Available=False refers to the others, and Blocked is told of by who blocks.
+    // Available=False refers to the others, and the operator that blocks has a line of its own.
     let told = |condition: &&Value| {
         matches!(
             condition["type"].as_str(),
@@ -239,7 +239,7 @@ fn resource(lines: &mut Vec<String>, kind: &str, overview: &Overview, style: Sty
             ));
         }
     }
-    // Of steps with a condition each, those that are not done and have begun.
+    // Of a resource with a condition for each step, the steps that have begun and are not done.
     let is_step = |condition: &&Value| {
         !condition["severity"].is_null()
             && condition["type"] != "Ready"

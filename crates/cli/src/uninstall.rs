@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// The extent of the removal.
 pub struct Scope {
-    /// Which domains.
+    /// The domains to remove.
     pub domains: Vec<&'static Entry>,
     /// True if the definitions of their resources go too.
     pub crds: bool,
@@ -60,7 +60,7 @@ impl<'a> Uninstall<'a> {
     /// Finds out what there is.
     ///
     /// # Errors
-    /// The cluster does not let us look, or what is installed is not Weft.
+    /// The API server refuses a request, or another operator than Weft is installed.
     pub async fn find(online: &'a Online, scope: Scope) -> Result<Self> {
         let sites = online.sites(scope.domains.iter().copied()).await?;
         let mut found = Self {

@@ -1,4 +1,4 @@
-//! The documents tell the truth: what they name is there, and what they have to list is complete.
+//! Checks the documents: the things that they name exist, and the lists in them are complete.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -370,7 +370,7 @@ fn kinds_that_no_chosen_component_has_are_in_no_rule() {
             Some(json!(components))
         );
     }
-    // With all of them, the operator is told of none.
+    // With all components, the manifests leave the variable out.
     let all = printed(&["manifests"]);
     assert!(!all.contains("WEFT_ADDONS_COMPONENTS") && ALL.iter().all(|kind| all.contains(kind)));
 }

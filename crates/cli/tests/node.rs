@@ -68,7 +68,7 @@ impl Folders {
         common::run(&mut self.command(kubeconfig, node, more), "")
     }
 
-    /// The termination message.
+    /// Reads the report in the termination message.
     fn report(&self) -> CniReport {
         let text = fs::read_to_string(self.path("report")).unwrap();
         CniReport::parse(&text).unwrap_or_else(|| panic!("{text:?}"))
@@ -290,7 +290,7 @@ async fn missing_inputs_are_reported_with_the_way_out() {
     folders.run(&kubeconfig, "bare", &["--wait=2"]);
     let error = folders.report().error.unwrap();
     assert!(
-        error.contains("does not tell of node bare") && error.contains("forbidden"),
+        error.contains("does not show node bare") && error.contains("forbidden"),
         "{error}"
     );
 

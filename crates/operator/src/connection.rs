@@ -27,7 +27,7 @@ pub enum ConnectionError {
     /// A kubeconfig cannot be used.
     #[error("kubeconfig {}: {why}", path.display())]
     Kubeconfig {
-        /// The file.
+        /// The path of the kubeconfig.
         path: PathBuf,
         /// The rule that it breaks.
         why: String,
@@ -37,7 +37,7 @@ pub enum ConnectionError {
         "{url:?} is not the URL of an API server ({why}): write it like https://192.0.2.1:6443"
     )]
     Url {
-        /// The text.
+        /// The text that was given as URL.
         url: String,
         /// The rule that it breaks.
         why: &'static str,

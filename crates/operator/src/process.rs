@@ -57,11 +57,12 @@ pub struct Options {
 /// From where the operator knows the MTU of its host's network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostMtu {
-    /// It does not: its own network is another one, or nothing depends on it.
+    /// The operator does not know it: its own network is another one, or nothing depends on the
+    /// MTU.
     Unknown,
     /// From its kernel: its pod is on the host's network.
     Probe,
-    /// It was told, in bytes.
+    /// From its command line, in bytes.
     Bytes(u32),
 }
 
@@ -88,7 +89,7 @@ impl HostMtu {
 /// Where metrics are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricsAddress {
-    /// No metrics.
+    /// Metrics are not served.
     Off,
     /// Next to the probes: plain, for anybody.
     Probes,

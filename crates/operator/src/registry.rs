@@ -101,7 +101,7 @@ pub struct Opened {
     pub served: Served,
     /// The namespace of its operator, which holds Lease, inventory and record.
     pub namespace: String,
-    /// A further controller.
+    /// A further controller of the domain, if it has one.
     also: Option<fn(&Parts) -> Controlling>,
 }
 

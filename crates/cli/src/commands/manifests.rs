@@ -53,7 +53,7 @@ pub struct Args {
     namespace: Option<String>,
 
     /// Where the API server is, for cluster-network, which works before the Service `kubernetes`
-    /// does: a URL, or host and port. The networks' own pods are told, too
+    /// does: a URL, or host and port. The networks' own pods use it, too
     #[arg(long, value_name = "URL", value_parser = api_server)]
     api_server: Option<(String, u16)>,
 

@@ -235,7 +235,7 @@ async fn watch(client: Client, name: &str, state: &mut String) -> Result<Vec<Str
             Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
             Err(error) => {
                 *state = format!(
-                    "the API server does not tell of node {name}: {}",
+                    "the API server does not show node {name}: {}",
                     cause(&error)
                 );
                 output::say(state);

@@ -58,7 +58,7 @@ pub struct Args {
     /// one before at once
     #[arg(long, env = "POD_UID", value_name = "UID")]
     pod_uid: Option<String>,
-    /// The MTU of the host's network in bytes, from which the pods' follows until nodes tell
+    /// The MTU of the host's network in bytes, from which the pods' follows until nodes report
     /// theirs. `probe`: ask the kernel, for a pod on the host's network [default: not known]
     #[arg(long, env = "WEFT_HOST_MTU", value_name = "BYTES", value_parser = host_mtu)]
     host_mtu: Option<HostMtu>,
@@ -181,7 +181,7 @@ fn host_mtu(text: &str) -> Result<HostMtu, String> {
     }
 }
 
-/// Runs until it is told to stop.
+/// Runs until a signal stops it.
 pub fn run(args: Args) -> Result<ExitCode> {
     let set_log_level = log(&args);
     let options = weft_operator::Options {
@@ -217,7 +217,8 @@ fn log(args: &Args) -> impl Fn(Option<LogLevel>) + Send + use<> {
         2.. => LogLevel::Error,
     };
     let (filter, handle) = reload::Layer::new(filter(at_start));
-    // Without colour: it could not be told from other people's control characters.
+    // Without colour: the writer escapes control characters, and could not distinguish those of
+    // colours from those in other users' text.
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .with_writer(|| escape::Writer(std::io::stderr()));

@@ -95,7 +95,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .collect();
     if !args.state.is_empty() {
         if of_nodes.is_empty() || !review.resources.is_empty() {
-            bail!("--state tells of nodes' networks only: plan other resources without it");
+            bail!("--state is about nodes' networks only: plan other resources without it");
         }
         return show(
             args,
@@ -197,7 +197,7 @@ async fn deletion_of_all(cluster: &ClusterArgs) -> Result<Vec<Planned>> {
 /// The plan of a resource. A [refusal](Planned::refusal) of the operator is part of it.
 ///
 /// # Errors
-/// The cluster does not let us look, or does not know the kind.
+/// The API server refuses a request, or does not know the kind.
 pub async fn plan(
     online: &Online,
     site: &Site,

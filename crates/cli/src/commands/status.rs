@@ -20,7 +20,7 @@ use crate::{
     tree,
 };
 
-/// Show how the configuration fares: components, workloads, and the cause if a pod is in trouble
+/// Show the state of the configuration: components, workloads, and the cause if a pod is in trouble
 #[derive(clap::Args)]
 #[command(after_help = "\
 Exit code 0: shown, or what was waited for has come; 1: there is nothing to show, or it did not come in time; 2: it could not be

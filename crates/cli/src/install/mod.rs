@@ -22,9 +22,9 @@ const SINGLE_OPERATOR_YAML: &str = include_str!("../../../../deploy/single/opera
 pub const SINGLE_OPERATOR: &str = "weft-operator";
 const SINGLE_NAMESPACE: &str = "weft-system";
 
-/// The choices.
+/// The choices of an installation.
 pub struct Options<'a> {
-    /// The domains.
+    /// The domains to install.
     pub domains: Vec<&'static Entry>,
     /// Names of the components, all if empty.
     pub components: &'a [String],
@@ -32,9 +32,9 @@ pub struct Options<'a> {
     pub single: bool,
     /// The operator's namespace, if it is not the usual one.
     pub namespace: Option<&'a str>,
-    /// The operator's image.
+    /// The image of the operator.
     pub image: &'a str,
-    /// Its pull policy.
+    /// The pull policy of the operator's image.
     pub image_pull_policy: &'a str,
     /// The way to the API server for what works before there is a network.
     pub api_server: Option<&'a ApiServer>,

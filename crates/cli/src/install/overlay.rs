@@ -14,7 +14,7 @@ pub struct Names {
     written_namespace: String,
     /// The operator, and the beginning of the names of its roles.
     operator: String,
-    /// The ServiceAccount.
+    /// The operator's ServiceAccount.
     account: String,
     /// The operator's namespace.
     pub namespace: String,
@@ -37,7 +37,7 @@ impl Names {
         }
     }
 
-    /// With another ServiceAccount.
+    /// Replaces the operator's ServiceAccount.
     pub fn with_account(self, account: &str) -> Self {
         Self {
             account: account.to_owned(),
@@ -153,7 +153,8 @@ pub fn add_environment(objects: &mut [Value], variables: &[(&str, String)]) {
     }
 }
 
-/// Sets image, pull policy and what the operator is told about its own image and version.
+/// Sets image and pull policy, and the environment variables with the operator's own image and
+/// version.
 pub fn set_image(objects: &mut [Value], image: &str, pull_policy: &str) {
     for container in containers(objects) {
         container["image"] = image.into();
@@ -219,7 +220,7 @@ pub fn on_the_nodes_network(namespace: &mut [Value], operator: &mut [Value], lik
     }
 }
 
-/// Tells an operator and, through it, its operands how to reach the API server.
+/// Sets how an operator and, through it, its operands reach the API server.
 pub fn reach(objects: &mut [Value], server: &ApiServer) {
     match server {
         ApiServer::At(host, port) => {

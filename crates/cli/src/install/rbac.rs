@@ -210,7 +210,7 @@ fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
 struct Grants {
     /// (group, resource, names) to verbs. No names means all.
     resources: BTreeMap<(String, String, Vec<String>), BTreeSet<String>>,
-    /// URL to verbs.
+    /// The verbs by non-resource URL.
     urls: BTreeMap<String, BTreeSet<String>>,
 }
 

@@ -1,5 +1,5 @@
-//! Trouble that only people can end, and that watches tell the end of: until then the operator asks
-//! for nothing, and then it goes on at once.
+//! Trouble that only people can end, and whose end a watch reports. Until then the operator sends
+//! no request, and then it goes on at once.
 
 use serde_json::{Value, json};
 use weft_plan::kinds;
@@ -272,7 +272,7 @@ async fn leftovers_that_a_finalizer_holds_are_waited_for_without_requests() {
     scenario::gone(&cluster).await;
 }
 
-/// A watch that may not look tells nothing, so a timer looks instead.
+/// A forbidden watch reports nothing, so a timer makes the operator look instead.
 #[tokio::test]
 async fn a_foreign_object_that_may_not_be_watched_is_tried_again_by_timer() {
     let cluster = Cluster::start_default().await;

@@ -40,8 +40,8 @@ fn writes(proxy: &Proxy) -> usize {
 }
 
 /// Takes a step while the operator is killed at its `n`-th write. Returns the operator that
-/// finished the work, and whether there was an `n`-th write at all: how many writes tell of
-/// progress differs from run to run.
+/// finished the work, and whether there was an `n`-th write at all: the number of writes that
+/// report progress differs from run to run.
 async fn killed(
     cluster: &Cluster,
     proxy: &Proxy,

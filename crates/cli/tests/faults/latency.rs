@@ -1,5 +1,5 @@
-//! An API server that takes 5 s over each answer to the operator, and whose watches tell everything
-//! 5 s late. The lease is the shipped one.
+//! An API server that takes 5 s over each answer to the operator, and whose watches report
+//! everything 5 s late. The lease is the shipped one.
 //!
 //! Nothing here is timed. It takes minutes, nearly all of them waiting, so all domains live at
 //! once. `WEFT_EXHAUSTIVE=1` adds the rest of their lives, and takes each life twice: with requests

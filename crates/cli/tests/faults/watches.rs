@@ -99,7 +99,8 @@ async fn a_watch_that_lags_makes_no_liar() {
             }
         })
         .await;
-        // Nothing has told the operator of it. It has to say something, and looks before it does.
+        // No event has reported the deletion to the operator. The new generation makes it write
+        // status, and it looks at the cluster before it does.
         touch(&cluster).await;
         let resource = wait_until(
             "it is repaired, or status says that nothing is to be repaired",

@@ -105,7 +105,7 @@ impl Operator {
         Self::start(cluster, OperatorOptions::default()).await
     }
 
-    /// Through this proxy.
+    /// Starts an operator that reaches the API server through this proxy.
     pub async fn start_via(cluster: &Cluster, proxy: &Proxy) -> Self {
         Self::start(
             cluster,

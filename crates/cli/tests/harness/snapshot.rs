@@ -29,7 +29,7 @@ pub(super) type Uids = BTreeSet<String>;
 ///   EndpointSlices, Events, Leases and so on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// By `Kind namespace/name`.
+    /// The objects, by `Kind namespace/name`.
     pub objects: BTreeMap<String, Value>,
 }
 

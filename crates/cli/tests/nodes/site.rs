@@ -307,7 +307,7 @@ impl Site {
     }
 }
 
-/// A running pod.
+/// A pod that runs.
 pub struct Pod {
     pub name: String,
     pub addresses: Vec<String>,

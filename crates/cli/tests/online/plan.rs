@@ -339,7 +339,7 @@ async fn it_changes_nothing_and_shows_what_everybody_asks() {
         plan.stdout
     );
 
-    // Not valid: told as `weft validate` tells it.
+    // `weft plan` reports an invalid resource as `weft validate` does.
     let wrong = weft_reading(
         &cluster,
         &["plan", "-f", "-"],

@@ -1,4 +1,4 @@
-//! `weft plan` of policies for nodes' networks, by what a cluster tells of its nodes.
+//! `weft plan` of policies for nodes' networks, by the NodeNetworkStates of a cluster.
 
 use serde_json::{Value, json};
 use weft_plan::kinds;
@@ -12,7 +12,7 @@ fn policy(name: &str, spec: &str, mtu: u32) -> String {
     )
 }
 
-/// A cluster of two nodes that tell of an `eth1`, the first one in rack r1.
+/// Starts a cluster for node-network with two nodes, without a NodeNetworkState.
 async fn cluster() -> Cluster {
     let options = ClusterOptions {
         manifests: &["--domains", "node-network"],
@@ -22,6 +22,7 @@ async fn cluster() -> Cluster {
     Cluster::start(options).await
 }
 
+/// Writes a NodeNetworkState with an `eth1` for both nodes, and puts the first one into rack r1.
 async fn tell(cluster: &Cluster) {
     cluster
         .kubectl(&["label", "node", "node-1", "rack=r1"])
@@ -67,7 +68,7 @@ async fn the_changes_of_policies_are_listed_for_each_node() {
     let cluster = cluster().await;
     let nobody = plan(&cluster, &policy("mtu", "", 9000), &[], 2).await;
     assert!(
-        nobody.stderr.contains("no node tells of its network yet"),
+        nobody.stderr.contains("no node reports its network yet"),
         "{}",
         nobody.stderr
     );

@@ -167,7 +167,8 @@ async fn a_single_operator_for_all_domains_goes_too() {
     nothing_is_left(&cluster, &[DEFINITION]).await;
     operator.kill();
 
-    // Without a process, and without the Deployment that tells where it was and what it did.
+    // Uninstalls without a process, and without the Deployment that shows where the operator was
+    // and what it did.
     cluster.apply_manifests(&["--single"]).await;
     let operator = Operator::start_default(&cluster).await;
     cluster

@@ -70,8 +70,8 @@ impl<'a> Kubelet<'a> {
             {
                 self.start(pod).await;
             }
-            // Only that something is different: what was told of a pod may be from before it was
-            // started.
+            // An event only means that something has changed: the pod in it may be from before its
+            // start.
             changes.next().await;
         }
     }

@@ -27,7 +27,7 @@ fn configuration(spec: Value) -> String {
     .to_string()
 }
 
-/// The range that KubeMacPool is told.
+/// Returns the ConfigMap's data with the range of MAC addresses for KubeMacPool.
 async fn range(cluster: &Cluster) -> Value {
     cluster
         .get(kinds::CONFIG_MAP, NAMESPACE, RANGE)

@@ -218,7 +218,7 @@ async fn nothing_is_written_while_the_original_operator_is_there() {
         .collect();
     assert!(written.is_empty(), "{written:?}");
 
-    // Told what to do, somebody does it.
+    // A user does what the message says.
     cluster
         .kubectl(&["-n", "cnao", "delete", "deployment", OPERATOR])
         .await;

@@ -103,7 +103,7 @@ async fn under_report_drift_is_left_and_told_and_what_is_asked_for_anew_is_done(
     })
     .await;
 
-    // A pass finds nothing to do, and asks for nothing that it need not.
+    // A reconcile finds nothing to do, and sends no needless request.
     let seen = cluster.audit().len();
     a_pass(&cluster, &operator).await;
     let asked: Vec<_> = cluster
@@ -370,7 +370,7 @@ async fn a_resource_that_is_paused_from_the_start_is_not_begun() {
     cluster.wait_available().await;
 }
 
-/// A write that is neither status, nor what tells of it, nor the lease.
+/// Returns true for a write other than those of status, events and leases.
 fn is_work(event: &AuditEvent) -> bool {
     event.is_write()
         && event.subresource != "status"

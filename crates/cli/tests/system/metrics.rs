@@ -238,7 +238,7 @@ impl Server {
         self.talk(provider, versions, "").await.map(drop)
     }
 
-    /// The whole answer.
+    /// Requests a path, and returns the whole answer.
     pub async fn get(&self, path: &str, token: Option<&str>) -> Result<String, String> {
         let authorization = token
             .map(|token| format!("Authorization: Bearer {token}\r\n"))

@@ -1,5 +1,5 @@
-//! Prometheus Operator, as far as its real definitions are it: what Weft tells it comes with them
-//! and goes with them.
+//! The real definitions of Prometheus Operator, without the operator: the objects that Weft makes
+//! for it come with the definitions and go with them.
 
 use serde_json::{Value, json};
 use weft_plan::{Kind, kinds};

@@ -73,7 +73,7 @@ async fn one_of_two_leads_and_the_other_takes_over() {
         .await;
     assert!(holder(&cluster).await.starts_with("second_"));
 
-    // Told to stop: it hands the lease over at once.
+    // At a signal to stop, the replica hands the lease over at once.
     let third = replica(&cluster, "third").await;
     assert!(second.operator.terminate().await.success());
     third.operator.wait_leading().await;

@@ -40,17 +40,17 @@ pub struct Caches {
     pub notifier: Notifier,
 }
 
-/// An object with the kind of an enactment: what is kept of it, if it tells which policy and node
-/// it is of. Any other only takes its name.
+/// An object with the kind of an enactment: the part that the operator keeps, if the object names
+/// its policy and node. `None` if it does not: then it only occupies its name.
 #[derive(PartialEq)]
 pub struct Found(pub Option<Enactment>);
 
 /// The part of a NodeNetworkState that the operator keeps.
 #[derive(PartialEq)]
 pub struct State {
-    /// For metrics.
+    /// The numbers of interfaces and routes, for metrics.
     pub counts: Counts,
-    /// For decisions.
+    /// True if this object keeps the agent from doing anything on the node, for decisions.
     is_left_alone: bool,
     agent_until: Option<Timestamp>,
 }

@@ -43,11 +43,11 @@ use weft_runtime::{
 use crate::parts::{Controlling, Parts};
 use caches::{Caches, Lists};
 
-/// How often the status of one policy may tell how far it is.
+/// The shortest time between two reports of progress in the status of one policy.
 const NEWS: Duration = Duration::from_secs(1);
-/// The longest pause after something that concerns all policies, or what they say.
+/// The longest pause after a failure that concerns all policies, or the write of a policy's status.
 const LONGEST: Duration = Duration::from_secs(15);
-/// Requests in flight.
+/// The number of requests that may be in flight at once.
 const AT_ONCE: usize = 16;
 
 /// The controller of policies.
@@ -71,9 +71,9 @@ struct Memory {
     backoff: Backoff,
     /// Failed writes, by object.
     failed: HashMap<String, Failed>,
-    /// When a policy last told how far it is.
+    /// The time of the last report of progress, by policy.
     told: HashMap<String, Instant>,
-    /// Policies that could not say so.
+    /// The pauses after failed writes of policies' status.
     unspoken: Backoff,
     blocked: Option<Blocked>,
 }
@@ -88,17 +88,17 @@ struct Failed {
 
 /// When something that could not be written is tried again.
 enum Next {
-    /// After a pause.
+    /// After a pause that grows with each failure.
     Pause(Pause),
     /// When something else is to be written, or something else is there: the API server refuses
     /// just this.
     Change(Grounds),
-    /// Once nobody else's object has that name.
+    /// Once no other object has that name.
     Free,
 }
 
 impl Next {
-    /// After the API server has given this answer.
+    /// Returns the next try after this answer of the API server.
     fn after(before: Option<Self>, error: &Error, mut grounds: Grounds) -> Self {
         let before = match before {
             Some(Self::Pause(pause)) => Some(pause),
@@ -335,8 +335,8 @@ impl Controller {
         written
     }
 
-    /// Those of these actions that make no object whose name another one has. The others wait until
-    /// a watch tells that the name is free.
+    /// Removes the actions that would create an object whose name another object has. These wait
+    /// until a watch reports that the name is free.
     fn without_taken(&self, mut actions: Vec<Action>, memory: &mut Memory) -> Vec<Action> {
         actions.retain(|action| {
             let object = object_of(action);
@@ -488,8 +488,8 @@ impl Controller {
                     .delete(&ObjectKey::new(ENACTMENT, "", name), uid)
                     .await?
                 {
-                    // Somebody's finalizer holds it: it is deleted all the same, and the watch
-                    // tells of its end.
+                    // Another user's finalizer holds it. Its deletion has begun all the same, and
+                    // the watch reports its end.
                     Some(left) => self.caches.enactments.wrote(&left),
                     None => self.caches.enactments.deleted(name, uid),
                 }
@@ -499,8 +499,9 @@ impl Controller {
         Ok(())
     }
 
-    /// Writes what policies have to say and have not said yet: at once where a generation is new or
-    /// the end is reached, else not too often. Returns when the next may speak.
+    /// Writes the status of policies where it differs: at once if the generation is new or the
+    /// phase changes, else once in `NEWS` at most. Returns the time of the next write, or of the
+    /// next try.
     async fn report(
         &self,
         memory: &mut Memory,

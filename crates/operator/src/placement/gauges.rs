@@ -55,7 +55,7 @@ pub fn set(metrics: &Metrics, namespace: &str, resources: &[Arc<Value>]) {
     }
 }
 
-/// Seconds since 1970.
+/// Parses a timestamp into seconds since 1970.
 fn seconds(time: &Value) -> Option<i64> {
     time.as_str()?
         .parse::<Timestamp>()

@@ -92,8 +92,8 @@ impl Controller {
                 () = self.shared.changed() => {}
                 changed = leading.changed() => if changed.is_err() { break },
                 () = stop.cancelled() => break,
-                // They never end. Blind to one kind, Weft would go on as if nothing had changed
-                // there: rather end too.
+                // Watches never end by themselves. Without one of them, Weft would take all objects
+                // of its kind as unchanged for ever, so this loop ends, too.
                 Some(ended) = watches.join_next() => {
                     tracing::error!(?ended, "a watch has ended");
                     break;

@@ -1,5 +1,5 @@
-//! A pass over one PlacementAPI: assess, apply, and again, until nothing is left to apply. Then say
-//! so.
+//! Reconciles one PlacementAPI: assesses it and applies the result, until nothing is left to apply.
+//! Then it writes status.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -38,7 +38,8 @@ pub(super) fn key_of(resource: &Value) -> ObjectKey {
 }
 
 impl Place {
-    /// A pass over one of these. Returns when the next is due, should nothing happen.
+    /// Reconciles one PlacementAPI. Returns the time at which the next reconcile is due if nothing
+    /// happens before.
     pub(super) async fn reconcile(
         &self,
         resource: &Arc<Value>,
@@ -54,7 +55,7 @@ impl Place {
         match passed {
             Ok(Ok(due)) => due,
             Ok(Err(error)) => {
-                tracing::warn!(%error, object = %key_of(resource).human(), "a pass failed");
+                tracing::warn!(%error, object = %key_of(resource).human(), "reconcile failed");
                 self.metrics.passed(self.domain.name(), "failed");
                 memory.retry(Some(error.class()))
             }
@@ -173,7 +174,7 @@ impl Place {
                 .iter()
                 .all(|object| !memory.retries.is_under_way(object.key()));
         if settled {
-            // Before status tells of it: it is what names some of them.
+            // Before the write of status, since status names some of the objects to release.
             if let Err((key, error)) = self.disclaim(resource, &assessment.disclaims).await {
                 let key = key.clone();
                 return self.refused(resource, assessment, &key, error).await;
@@ -254,7 +255,7 @@ impl Place {
     }
 
     /// Ends a reconcile in which a finalizer could not be put on an object, or taken off. The
-    /// condition of the object's step tells people how to fix it.
+    /// condition of the object's step says how to fix it.
     pub(super) async fn refused(
         &self,
         resource: &Arc<Value>,
@@ -276,7 +277,8 @@ impl Place {
                 step,
                 step.fails(format!("the finalizer of {}: {error}", key.human())),
             );
-            // By these, status names what is still to be let go.
+            // Without these two, status keeps the names of the objects that Weft still has to
+            // release.
             (assessment.found.topology, assessment.found.credential) = (None, None);
             self.report(&self.latest(resource), &assessment).await?;
         }

@@ -1,8 +1,9 @@
-//! Tasks at Keystone: they go on next to the passes, which only ask how far they are. The operator
-//! tries a failed task again with growing pauses, and does not repeat a successful one.
+//! Tasks at Keystone. They run next to the reconciles, which only ask for their progress. The
+//! operator tries a failed task again with growing pauses, and does not repeat a successful one.
 //!
-//! A task holds the permission to send what it sends, and an assessment asks for it only while
-//! that is given: without, no attempt begins, and one that is under way ends with the pass.
+//! A task holds the permission to send its values, and an assessment asks for the task only while
+//! the permission is there. Without it, no attempt begins, and an attempt under way ends with the
+//! reconcile.
 
 use std::{
     collections::BTreeMap,
@@ -38,16 +39,16 @@ struct Known {
 }
 
 struct Failure {
-    /// In the words of status.
+    /// The reason for status, without details where the address is not listed.
     told: String,
-    /// In those of the log.
+    /// The reason for the log, with all details.
     why: String,
     pause: Pause,
 }
 
 impl Drop for Known {
-    /// Nobody wants to know any more. Keystone carries out a request as a whole, and whatever comes
-    /// after looks first.
+    /// Ends the attempt, since nobody needs its outcome any more. Keystone carries out a request as
+    /// a whole, and a later task looks first at the result.
     fn drop(&mut self) {
         if let Some(attempt) = &self.under_way {
             attempt.abort();
@@ -56,8 +57,8 @@ impl Drop for Known {
 }
 
 impl Tasks {
-    /// How far this task is. It is begun if it is a new one, or failed some time ago. The bell is
-    /// rung when it ends.
+    /// Returns the progress of this task. Begins it if it is new, or if it failed some time ago.
+    /// Its end notifies the reconcile.
     pub fn ask(&self, task: &Task, notifier: &Notifier) -> Progress {
         let mut state = self.lock();
         if state
@@ -166,8 +167,8 @@ async fn attempt(
         .as_ref()
         .is_err_and(|error| is_first && !is_listed && error.is_about_host())
     {
-        // A port that refuses is told when one that says nothing is. Status does not change with
-        // the later attempts.
+        // A port that refuses must not show itself sooner than a silent one: the author of a
+        // PlacementAPI could scan ports by time. Status does not change with the later attempts.
         tokio::time::sleep_until(began + web::REQUEST).await;
     }
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -191,7 +192,7 @@ async fn attempt(
         Err(error) => {
             let why = error.to_string();
             if before.as_ref().is_none_or(|before| before.why != why) {
-                tracing::warn!(why, "Keystone");
+                tracing::warn!(why, "failed to carry out a task at Keystone");
             }
             let told = if is_listed {
                 why.clone()

@@ -22,8 +22,8 @@ use crate::{
     registry::{application_credential, lets_in, registered},
 };
 
-/// How many processes of a pod answer at an endpoint: each remembers for some minutes which tokens
-/// Keystone has told it to be good.
+/// The number of processes of a pod that answer at an endpoint. Each remembers for some minutes
+/// which tokens Keystone has confirmed.
 const PROCESSES: usize = 3;
 
 /// Requests of clients of Placement.

@@ -102,7 +102,7 @@ async fn the_api_server_is_reached_where_the_nodes_kubeconfig_says() {
 
     cluster.apply(&minimal()).await;
     cluster.wait_available().await;
-    // Its operands are told the same way.
+    // Its operands get the same address.
     let controller = cluster
         .get(weft_plan::kinds::DAEMON_SET, super::SDN, "sdn-controller")
         .await

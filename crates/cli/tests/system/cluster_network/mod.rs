@@ -21,7 +21,7 @@ use crate::harness::*;
 pub const NAMESPACE: &str = "openshift-cluster-network-operator";
 /// The namespace of OpenShift SDN.
 pub const SDN: &str = "openshift-sdn";
-/// The record.
+/// The name of the ConfigMap with the record of what is applied.
 pub const RECORD: &str = "applied-default";
 
 /// A control plane with the operator of this domain installed.
@@ -38,7 +38,7 @@ pub fn options() -> ClusterOptions {
     }
 }
 
-/// The least that the network needs to be told, as the README has it.
+/// The smallest NetworkConfig that works: the example that Weft ships.
 pub fn minimal() -> String {
     std::fs::read_to_string(
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/cluster-network/example.yaml"),

@@ -217,7 +217,7 @@ async fn the_default_network_is_guarded_while_an_entry_waits() {
         "recorded, though an entry waits"
     );
 
-    // So an unsafe change is refused, and forced as ever.
+    // So the operator refuses an unsafe change, and carries it out when it is forced.
     cluster
         .patch_resource(json!({"spec": {"defaultNetwork": {"type": "None"}}}))
         .await;
@@ -300,7 +300,7 @@ async fn a_failed_entry_that_waits_for_multus_is_not_polled() {
         ])
         .await;
     wait_state(&cluster, "nowhere", "MultusMissing").await;
-    // Passes ask for nothing, so no request tells of them.
+    // These reconciles send no request, so the test counts them by the metric.
     let renewed = async || {
         cluster
             .get(kinds::LEASE, NAMESPACE, "weft-cluster-network")

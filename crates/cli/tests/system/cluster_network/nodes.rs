@@ -47,7 +47,7 @@ async fn the_pods_mtu_follows_the_nodes_until_the_network_is_on_all_of_them() {
     .await
     .unwrap();
 
-    // The first nodes tell theirs, and nothing is refused.
+    // The first nodes report their MTU, and nothing is refused.
     tell(&cluster, |index| CniReport {
         mtu: Some([9000, 1400][index]),
         ..CniReport::default()
@@ -80,7 +80,7 @@ async fn the_pods_mtu_follows_the_nodes_until_the_network_is_on_all_of_them() {
     )
     .await;
 
-    // The network is on all nodes: from then on its MTU stays, whatever they tell.
+    // The network is on all nodes: from then on its MTU stays, whatever nodes report.
     cluster.control_plane.set_stages(&[]).await.unwrap();
     cluster.wait_available().await;
     assert_eq!(cluster.status().await["establishedNetwork"], "Flannel");

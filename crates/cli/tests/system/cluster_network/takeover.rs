@@ -26,8 +26,8 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_adopts_its_objects() {
     .await;
     let operator = Operator::start_default(&cluster).await;
 
-    // In its later form, a Deployment of another name in another namespace. Its image need not
-    // tell.
+    // The other operator in its later form: a Deployment of another name in another namespace. Its
+    // image need not show which operator it is.
     let status = cluster
         .wait_condition("Blocked", "True", "OtherOperatorRunning", "")
         .await;
@@ -50,7 +50,7 @@ async fn weft_waits_for_the_end_of_the_other_operator_and_adopts_its_objects() {
         .collect();
     assert!(odd.is_empty(), "it writes nothing meanwhile: {odd:#?}");
 
-    // Scaled to zero, the old operator no longer blocks Weft. The plan tells beforehand which steps
+    // Scaled to zero, the old operator no longer blocks Weft. The plan shows beforehand which steps
     // follow.
     let made = [
         (kinds::CONFIG_MAP, SDN, "sdn-config"),

@@ -1,5 +1,5 @@
-//! The agents' side of enactments, as in life: each node's with a token of its own, and nothing but
-//! the status of what it is told.
+//! The agents' side of enactments, as in life: each node's agent has a token of its own, and writes
+//! only the status of its enactments.
 
 use std::collections::BTreeMap;
 
@@ -68,8 +68,9 @@ impl Agents {
         }
     }
 
-    /// Each does what it is told: begins, or ends what it has begun, on nodes where that fails with
-    /// a failure. Returns how many had something to do.
+    /// Lets each agent act on its enactments once: it begins a change, or ends the one that it has
+    /// begun, on the nodes of `fails` with a failure. Returns how many enactments had something to
+    /// do.
     pub async fn act(&self, cluster: &Cluster, fails: &[&str]) -> usize {
         let mut acted = 0;
         for enactment in enactments(cluster).await {
@@ -165,7 +166,8 @@ pub async fn wait_decisions(cluster: &Cluster, policy: &str, wanted: &[(&str, &s
     .await;
 }
 
-/// The nodes that are being changed: told to, and not done.
+/// Returns the nodes that are being changed: the operator has granted or reverted the policy there,
+/// and the agent is not done.
 pub async fn in_flux(cluster: &Cluster, policy: &str) -> Vec<String> {
     let is = |one: &Value| {
         let ended = ["Available", "Failing"]

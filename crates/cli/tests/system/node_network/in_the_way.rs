@@ -1,5 +1,5 @@
-//! Another user's objects and finalizers in the way of enactments: watches tell when they are
-//! gone, and until then the operator asks for nothing.
+//! Another user's objects and finalizers in the way of enactments: watches report when they are
+//! gone, and until then the operator sends no request.
 
 use serde_json::json;
 use weft_plan::kinds;

@@ -42,7 +42,7 @@ pub fn nmstate(name: &str, spec: &Value) -> String {
     .to_string()
 }
 
-/// The agent's DaemonSet.
+/// Returns the agent's DaemonSet, if there is one.
 pub async fn agent(cluster: &Cluster) -> Option<Value> {
     cluster.get(kinds::DAEMON_SET, NAMESPACE, AGENT).await
 }

@@ -225,8 +225,8 @@ async fn a_policy_goes_from_node_to_node_within_its_limit() {
     install::becomes_idle(&cluster, &proxy).await;
 }
 
-/// It said until when it would act, was granted a change, and was killed. No pod tells of such an
-/// agent.
+/// The agent announced until when it would act, was granted a change, and was killed. It has no pod
+/// whose end would show that.
 #[tokio::test]
 async fn an_agent_on_demand_that_never_began_keeps_its_slot_until_it_expires() {
     let cluster = start(2).await;
@@ -313,7 +313,7 @@ async fn a_node_that_is_not_managed_holds_up_nobody() {
         "3/3 nodes successfully configured, 1 nodes ignored that are not managed",
     )
     .await;
-    // One that was told to, and whose agent may not begin any more.
+    // A node that was granted a change, and whose agent may not begin any more.
     cluster
         .apply(&policy("br1", "br2", "maxUnavailable: 1, onDelete: revert"))
         .await;

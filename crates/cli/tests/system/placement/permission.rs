@@ -19,7 +19,7 @@ const REFUSAL: &str =
     r#"{"error": {"code": 401, "message": "The words of the server", "title": "Unauthorized"}}"#;
 /// The answer to a login.
 const SESSION: &str = r#"{"token": {"user": {"domain": {"id": "default"}}}}"#;
-/// In a message that tells nothing about the host.
+/// A part of the message that reveals nothing about the host.
 const COARSE: &str = "does not answer as Keystone does";
 
 /// A server of somebody's that keeps what it is sent: nothing for a connection without a whole

@@ -252,7 +252,7 @@ impl<'a> Site<'a> {
         self.keystone().await;
     }
 
-    /// Plays mariadb-operator.
+    /// Reports database and account as ready, as mariadb-operator does.
     pub async fn plays_mariadb(&self, account: &str) {
         self.wait_there(kinds::MARIADB_DATABASE, "placement").await;
         self.wait_there(kinds::MARIADB_ACCOUNT, account).await;
@@ -286,7 +286,7 @@ impl<'a> Site<'a> {
                             "finalizers": null, "resourceVersion": metadata["resourceVersion"]
                         }
                     }));
-                    // Somebody was faster: the next look tells.
+                    // The patch fails if another writer was faster. The next look shows that.
                     let _ = self
                         .cluster
                         .api(kind, &self.namespace)
@@ -342,7 +342,7 @@ impl<'a> Site<'a> {
         .await
     }
 
-    /// The one Job.
+    /// Waits until there is one Job, and returns it.
     pub async fn job(&self) -> Value {
         wait_until(
             &format!("{}: there is one Job", self.namespace),

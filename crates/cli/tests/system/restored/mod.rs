@@ -19,9 +19,9 @@ use crate::harness::*;
 /// for ever.
 const LOST_REVISIONS: usize = 1500;
 
-/// A future that never happens.
+/// The part of the cluster's history that a restore from a backup discards.
 struct Lost {
-    /// Its last resourceVersion.
+    /// The last resourceVersion that the restored cluster lost.
     revision: u64,
 }
 

@@ -19,7 +19,7 @@ pub enum KeystoneError {
         /// the mistake
         why: String,
     },
-    /// No answer.
+    /// The request got no answer.
     #[error("{call} at {root}: {}{}", web, way_out(web))]
     Web {
         /// method and path

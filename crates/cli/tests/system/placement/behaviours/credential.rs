@@ -169,7 +169,7 @@ pub async fn releases_the_secret_when_deleted_or_cleared(site: &Site<'_>) {
     );
 }
 
-/// It was named and taken back before the first pod had it: no status tells of it.
+/// The spec named the Secret and took it back before the first pod had it, so no status names it.
 pub async fn releases_a_secret_that_pods_never_had(site: &Site<'_>) {
     credential(site, "ac").await;
     site.deployed(json!({})).await;

@@ -96,7 +96,7 @@ fn load_balancer() -> serde_json::Value {
     })
 }
 
-/// Plays MetalLB.
+/// Gives the Services addresses as MetalLB does.
 async fn plays_metallb(site: &Site<'_>) {
     site.wait_there(kinds::SERVICE, "placement-internal").await;
     site.says(

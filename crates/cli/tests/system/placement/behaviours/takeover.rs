@@ -17,7 +17,7 @@ const CONSUMER: &str = "openstack.org/placementapi-ac-consumer";
 /// A digest of placement-operator's: none is one of Weft's.
 const OLD_HASH: &str = "n5d4h5f8";
 
-/// The PlacementAPI.
+/// Writes a PlacementAPI with the status that placement-operator leaves.
 async fn served_by_original(site: &Site<'_>) {
     let spec = json!({"databaseInstance": "openstack", "databaseAccount": ACCOUNT, "secret": SECRET, "containerImage": "registry.test/placement",
     "topologyRef": {
@@ -27,7 +27,7 @@ async fn served_by_original(site: &Site<'_>) {
         "caBundleSecretName": "combined-ca-bundle",
         "api": {"internal": {"secretName": "certs"}, "public": {"secretName": "certs"}}
     }});
-    // It stands for the time at which placement-operator runs and Weft does not.
+    // The pause keeps Weft out while the test plays placement-operator.
     let metadata = json!({
         "name": NAME, "finalizers": [FINALIZER], "annotations": {"weft.network/pause": "test"}
     });
