@@ -48,7 +48,7 @@ pub(crate) fn manifest(
     Ok(manifest)
 }
 
-/// The previous configuration: what an earlier pass decided, else the record.
+/// Returns the previous configuration: the one that an earlier reconcile decided, else the record.
 ///
 /// # Errors
 /// It is there and cannot be read. It is not ignored then: a MAC range that changes by itself

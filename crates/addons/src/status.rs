@@ -95,11 +95,13 @@ fn components(report: &Report) -> Vec<ComponentStatus> {
         .map(|unit| {
             let (mut state, mut messages) = state(unit);
             for drift in report.drift.iter().filter(|drift| drift.unit == unit.name) {
+                // A missing object is worse than one that is not there yet, so `Degraded` stays.
                 match drift.deviation {
                     Deviation::Missing | Deviation::BeingDeleted => state = "Degraded",
                     Deviation::Pending if state != "Degraded" => state = "NotDeployed",
                     _ => continue,
                 }
+                // The drift explains the state of the object's rollout, too, so it takes its place.
                 messages.retain(|message| !message.starts_with(&drift.object.human()));
                 messages.push(format!("{}, and left so", drift.human()));
             }

@@ -179,6 +179,7 @@ impl Tls {
         for (index, name) in custom.ciphers.iter().flatten().enumerate() {
             match CIPHERS.iter().find(|(openssl, _)| openssl == name) {
                 Some((_, Some(go))) if !cipher_suites.contains(go) => cipher_suites.push(*go),
+                // A repetition, or a suite that Go does not let one choose: valid, without effect.
                 Some(_) => {}
                 None => problems.push(problem(
                     &format!(".custom.ciphers[{index}]"),

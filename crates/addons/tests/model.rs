@@ -168,7 +168,7 @@ proptest! {
                 prop_assert_ne!(&before.decided()["kubeMacPool"], &cluster.decided()["kubeMacPool"], "a new life, a new range");
             }
         }
-        // A second pass changes nothing.
+        // A second reconcile changes nothing.
         let end = cluster.clone();
         cluster.pass(&spec, &mut random);
         prop_assert_eq!(&cluster, &end);

@@ -59,11 +59,15 @@ impl Transactor {
         };
         tracing::warn!(phase = %journal.phase, what = journal.what, "a transaction did not come to its end");
         let rolled_back = self.roll_back_checkpoints().await?;
+        // A missing checkpoint has three causes: the commit is done, NetworkManager rolled back when
+        // the time was over, or it was restarted and forgot. Only the host's state shows which.
         let is_there = match (&states, journal.phase) {
             (Some(_), Phase::Note) => true,
             (Some(states), Phase::Commit) if rolled_back == 0 => self.is_there(states).await?,
             _ => false,
         };
+        // A rollback does not restore everything, and a restarted NetworkManager nothing at all.
+        // Before the phase Apply there is nothing to restore.
         if let Some(states) = states
             .as_ref()
             .filter(|_| !is_there && journal.phase > Phase::Checkpoint)

@@ -120,7 +120,7 @@ async fn a_status_that_could_not_be_written_is_written_later() {
             .patch_resource(serde_json::json!({"spec": {"nmstate": nmstate}}))
             .await;
         // The first word on a generation and the last make two. News of our own writes may be a
-        // reason for a second pass, but then no event makes the operator look again.
+        // reason for a second reconcile, but then no event makes the operator look again.
         lost.wait_hits(8, PATIENCE).await.unwrap();
         lost.remove();
         cluster.wait_available().await;

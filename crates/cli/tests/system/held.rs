@@ -403,7 +403,8 @@ async fn a_pass(cluster: &Cluster, operator: &Operator) {
     .await;
 }
 
-/// Status is written first, and the gauge set at the end of the pass.
+/// Waits until the gauge has this value: the operator writes status first, and sets the gauge at
+/// the end of the reconcile.
 async fn wait_drifted(operator: &Operator, wanted: f64) {
     wait_until(&format!("the gauge says {wanted}"), async || match operator
         .metric("weft_drifted_objects")

@@ -269,8 +269,8 @@ pub async fn idle(cluster: &Cluster, proxy: &Proxy) {
     assert!(odd.is_empty(), "by the audit log: {odd:#?}");
 }
 
-/// The same once what follows a change is done: the events about it, and the pass that they do not
-/// need.
+/// Waits until the operator is idle after a change: its events are written, and the reconcile that
+/// they cause, which has nothing to do, is over.
 pub async fn becomes_idle(cluster: &Cluster, proxy: &Proxy) {
     wait_until(
         "nothing is asked or written between two renewals of the lease",

@@ -18,7 +18,7 @@ use crate::transaction::{Failure, Phase};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Pass<'_> {
-    /// The pass over a host that was seen without NetworkManager.
+    /// Reconciles a host that was seen without NetworkManager.
     pub(super) fn wait_unseen(&mut self, why: &str) {
         for index in 0..self.items.len() {
             let item = &mut self.items[index];
