@@ -23,8 +23,7 @@ mod tests {
     use weft_plan::{Kind, kinds};
     use weft_runtime::{
         reconcile::originals::held_by_another,
-        store::cache::{Change, Source},
-        store::watch::Shared,
+        store::{cache::Source, table::Change, watch::Shared},
     };
 
     use super::*;
