@@ -55,7 +55,7 @@ pub struct AuditEvent {
 impl AuditEvent {
     /// Does it change something stored? Dry runs and reviews (of tokens, of access) do not.
     pub fn is_write(&self) -> bool {
-        crate::proxy::is_write(
+        crate::proxy::request_info::is_write(
             &self.verb,
             &self.group,
             self.uri.split_once('?').map_or("", |(_, query)| query),

@@ -4,8 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::Instant;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -14,16 +13,14 @@ use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams};
 
 use crate::{
     audit,
-    builder::START_TIMEOUT,
+    command::{Input, output},
     control_plane::{ControlPlane, Etcd, wait_ready},
     process::Process,
+    workdir::SNAPSHOTS,
 };
 
 /// How many requests of [`ControlPlane::spend_revisions`] are under way at the same time.
 const AT_ONCE: usize = 16;
-
-/// Where snapshots are, in the folder of the control plane.
-pub(crate) const FOLDER: &str = "etcd-snapshots";
 
 /// Everything that etcd held at one moment. The file goes with the control plane.
 #[derive(Clone, Debug)]
@@ -93,7 +90,7 @@ impl ControlPlane {
     pub async fn snapshot(&self) -> Result<EtcdSnapshot> {
         let etcd = self.reachable_etcd()?;
         let revision = self.revision().await?;
-        let folder = self.dir().join(FOLDER);
+        let folder = self.dir().join(SNAPSHOTS);
         fs::create_dir_all(&folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
         let file = folder.join(format!("{revision}.db"));
@@ -155,17 +152,14 @@ impl ControlPlane {
             format!("--initial-advertise-peer-urls={}", etcd.peer_url),
         ];
         self.run_etcd_tool("etcdutl", &arguments).await?;
-        let deadline = Instant::now() + START_TIMEOUT;
         let [server_of_data, api_server, others @ ..] = processes else {
             bail!("etcd and kube-apiserver do not run")
         };
         server_of_data.start_again()?;
-        server_of_data.wait_listening(etcd.port, deadline).await?;
+        server_of_data.wait_listening(etcd.port).await?;
         api_server.start_again()?;
-        api_server
-            .wait_listening(etcd.api_server_port, deadline)
-            .await?;
-        wait_ready(&self.client, api_server, deadline).await?;
+        api_server.wait_listening(etcd.api_server_port).await?;
+        wait_ready(&self.client, api_server).await?;
         others.iter_mut().try_for_each(Process::start_again)
     }
 
@@ -178,23 +172,12 @@ impl ControlPlane {
     async fn run_etcd_tool(&self, name: &'static str, arguments: &[String]) -> Result<()> {
         let programs = self.programs().clone();
         let program = tokio::task::spawn_blocking(move || programs.etcd_tool(name)).await??;
-        let command = tokio::process::Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .output();
-        let output = command
-            .await
-            .with_context(|| format!("cannot run {name}"))?;
-        if !output.status.success() {
-            bail!(
-                "{name} {}: {}: {}",
-                arguments.join(" "),
-                output.status,
-                String::from_utf8_lossy(&output.stderr).trim_end()
-            );
-        }
-        Ok(())
+        let mut command = Command::new(program);
+        command.args(arguments);
+        let output = output(command, Input::Text("")).await?;
+        output
+            .success(&format!("{name} {}", arguments.join(" ")))
+            .map(drop)
     }
 }
 

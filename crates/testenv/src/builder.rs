@@ -3,17 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
-use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::api::Api;
+use anyhow::Result;
 
 use crate::{
     audit,
     control_plane::{ADMIN, ControlPlane, Etcd, client_from, token_of, wait_ready},
     host_lab,
-    lab::{Site, addresses},
+    lab::site::{Site, addresses},
     nodes,
     pki::{self, Authority},
     process::{Process, free_port},
@@ -25,13 +22,6 @@ use crate::{
 const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
 const SCHEDULER: &str = "system:kube-scheduler";
 const KWOK: &str = "kwok";
-
-/// A start takes 3 s on two idle cores. This is for busy ones.
-pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// Between two looks whether it is ready: each of them runs all the checks of a server that is busy
-/// with its start.
-pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
 /// Chooses what a [`ControlPlane`] consists of.
 #[derive(Clone, Debug)]
@@ -47,7 +37,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
             api_only: false,
             nodes: 1,
@@ -78,7 +68,7 @@ impl Builder {
 
     /// Sets the prefix of the names of kwok nodes, before their number: `node-` by default.
     #[must_use]
-    pub fn node_prefix(mut self, prefix: &'static str) -> Self {
+    pub(crate) fn node_prefix(mut self, prefix: &'static str) -> Self {
         self.prefix = prefix;
         self
     }
@@ -168,9 +158,13 @@ impl Builder {
 }
 
 impl ControlPlane {
+    /// With everything and one node, unless chosen otherwise.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
     async fn start_api_server(programs: Programs, dir: WorkDir, choice: &Builder) -> Result<Self> {
         let site = choice.site.as_ref();
-        let deadline = Instant::now() + START_TIMEOUT;
         let path = dir.path().to_owned();
         let authority = Authority::new()?;
         let serving = authority.serving(
@@ -192,10 +186,9 @@ impl ControlPlane {
             .map(|(token, user)| format!("{token},{user},{user},\"system:masters\"\n"));
         dir.write("tokens.csv", &lines.collect::<String>())?;
 
-        let start = |program: &str, args| match site {
-            Some(site) => Process::start_in(&site.network, &programs.get(program)?, args, &path),
-            None => Process::start(&programs.get(program)?, args, &path),
-        };
+        let network = site.map(|site| site.network.as_path());
+        let start =
+            |program: &str, args| Process::start(&programs.get(program)?, args, network, &path);
         let (etcd_port, peer_port) = (free_port()?, free_port()?);
         let (etcd_url, peer_url) = (
             format!("http://127.0.0.1:{etcd_port}"),
@@ -223,7 +216,7 @@ impl ControlPlane {
                 "--log-level=error".into(),
             ],
         )?;
-        etcd.wait_listening(etcd_port, deadline).await?;
+        etcd.wait_listening(etcd_port).await?;
 
         let mut args = vec![
             format!("--etcd-servers={etcd_url}"),
@@ -259,7 +252,7 @@ impl ControlPlane {
             args.push("--audit-log-maxsize=10000".into());
         }
         let mut server = start("kube-apiserver", args)?;
-        server.wait_listening(port, deadline).await?;
+        server.wait_listening(port).await?;
 
         let admin = token_of(&tokens, ADMIN)?;
         let kubeconfig = dir.write(
@@ -267,7 +260,7 @@ impl ControlPlane {
             &pki::kubeconfig(&url, &authority.pem(), ADMIN, admin),
         )?;
         let client = client_from(&kubeconfig).await?;
-        wait_ready(&client, &mut server, deadline).await?;
+        wait_ready(&client, &mut server).await?;
         Ok(Self {
             client,
             url,
@@ -336,10 +329,8 @@ impl ControlPlane {
             ("kube-scheduler", scheduler),
         ] {
             let program = self.programs.get(program)?;
-            let process = match site {
-                Some(site) => Process::start_in(&site.network, &program, args, &path)?,
-                None => Process::start(&program, args, &path)?,
-            };
+            let network = site.map(|site| site.network.as_path());
+            let process = Process::start(&program, args, network, &path)?;
             self.lock_processes().push(process);
         }
         if site.is_some() {
@@ -347,25 +338,5 @@ impl ControlPlane {
         } else {
             self.set_stages(&choice.stages).await
         }
-    }
-
-    pub(crate) async fn wait_until_usable(&self) -> Result<()> {
-        let deadline = Instant::now() + START_TIMEOUT;
-        // Pods are refused until the controller manager has made the ServiceAccount that they run
-        // as.
-        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), "default");
-        while accounts.get_opt("default").await?.is_none()
-            || !nodes::all_ready(&self.client).await?
-        {
-            self.check_running()?;
-            if Instant::now() > deadline {
-                bail!(
-                    "nodes are not Ready in time; logs: {}",
-                    self.dir.path().display()
-                );
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-        Ok(())
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
@@ -12,22 +12,26 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use tokio::io::AsyncWriteExt;
 
 use crate::{
     audit::{self, AuditEvent},
-    builder::{Builder, PAUSE, START_TIMEOUT},
+    command::{Input, output},
     nodes,
     pki::{self, Authority},
     process::{GO_RUNTIME, Process},
     programs::Programs,
     stages::{self, Stage},
+    wait::{START_TIMEOUT, within},
     workdir::{WorkDir, write_private},
 };
 
 /// User of [`ControlPlane::client`] and [`ControlPlane::kubeconfig`], in the group
 /// `system:masters`.
 pub const ADMIN: &str = "kubernetes-admin";
+
+/// Between two looks whether it is ready: each of them runs all the checks of a server that is busy
+/// with its start.
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
 /// How etcd and its API server are reached on loopback.
 #[derive(Clone, Debug)]
@@ -58,11 +62,6 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// With everything and one node, unless chosen otherwise.
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
     pub(crate) fn lock_kwok(&self) -> std::sync::MutexGuard<'_, Option<Process>> {
         self.kwok.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -120,6 +119,7 @@ impl ControlPlane {
         *self.lock_kwok() = Some(Process::start(
             &self.programs.get("kwok")?,
             args,
+            None,
             self.dir.path(),
         )?);
         Ok(())
@@ -131,17 +131,25 @@ impl ControlPlane {
     /// The node exists, or does not become Ready.
     pub async fn add_node(&self, name: &str, labels: &[(&str, &str)]) -> Result<()> {
         nodes::create(&self.client, name, labels).await?;
-        let deadline = Instant::now() + START_TIMEOUT;
-        while !nodes::all_ready(&self.client).await? {
-            if Instant::now() > deadline {
-                bail!(
-                    "node {name} is not Ready in time; log: {}",
-                    self.dir.path().join("kwok.log").display()
-                );
+        self.wait_until_usable().await
+    }
+
+    /// Waits until all nodes are Ready, and pods can be created.
+    pub(crate) async fn wait_until_usable(&self) -> Result<()> {
+        // Pods are refused until the controller manager has made the ServiceAccount that they run
+        // as.
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), "default");
+        let usable = within(START_TIMEOUT, PAUSE, async || {
+            self.check_running()?;
+            if accounts.get_opt("default").await?.is_none() {
+                return Ok(Err("there is no ServiceAccount default".into()));
             }
-            tokio::time::sleep(PAUSE).await;
-        }
-        Ok(())
+            let ready = nodes::all_ready(&self.client).await?;
+            Ok(ready.then_some(()).ok_or("not all nodes are Ready".into()))
+        });
+        usable
+            .await
+            .with_context(|| format!("the logs are in {}", self.dir.path().display()))
     }
 
     /// A client with all rights ([`ADMIN`]).
@@ -193,7 +201,7 @@ impl ControlPlane {
     }
 
     /// Certificate authority of the API server's and of the proxies' certificates, PEM.
-    pub fn ca_pem(&self) -> String {
+    pub(crate) fn ca_pem(&self) -> String {
         self.authority.pem()
     }
 
@@ -223,32 +231,14 @@ impl ControlPlane {
         args: &[&str],
         input: &str,
     ) -> Result<String> {
-        let mut child = tokio::process::Command::new(self.programs.get("kubectl")?)
+        let mut command = Command::new(self.programs.get("kubectl")?);
+        command
             .args(args)
             .envs(GO_RUNTIME)
             .env("KUBECONFIG", kubeconfig)
-            .env("KUBECACHEDIR", self.dir.path().join("kubectl-cache"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let mut stdin = child.stdin.take().context("stdin is piped")?;
-        let write = async move {
-            // An early end of kubectl is reported by its status.
-            let _ = stdin.write_all(input.as_bytes()).await;
-        };
-        let ((), output) = tokio::join!(write, child.wait_with_output());
-        let output = output?;
-        if !output.status.success() {
-            bail!(
-                "kubectl {}: {}: {}",
-                args.join(" "),
-                output.status,
-                String::from_utf8_lossy(&output.stderr).trim_end()
-            );
-        }
-        Ok(String::from_utf8(output.stdout)?)
+            .env("KUBECACHEDIR", self.dir.path().join("kubectl-cache"));
+        let output = output(command, Input::Text(input)).await?;
+        output.success(&format!("kubectl {}", args.join(" ")))
     }
 
     /// A real token of a ServiceAccount, valid for a day (by `TokenRequest`, as the kubelet gets
@@ -256,10 +246,6 @@ impl ControlPlane {
     ///
     /// # Errors
     /// The ServiceAccount does not exist.
-    pub async fn service_account_token(&self, namespace: &str, name: &str) -> Result<String> {
-        self.token(namespace, name, None).await
-    }
-
     async fn token(
         &self,
         namespace: &str,
@@ -306,7 +292,7 @@ impl ControlPlane {
         namespace: &str,
         name: &str,
     ) -> Result<PathBuf> {
-        let token = self.service_account_token(namespace, name).await?;
+        let token = self.token(namespace, name, None).await?;
         let user = format!("system:serviceaccount:{namespace}:{name}");
         self.write_kubeconfig(server, &user, &token)
     }
@@ -366,7 +352,7 @@ impl ControlPlane {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn admin_kubeconfig_via(&self, server: &str) -> Result<PathBuf> {
+    pub(crate) fn admin_kubeconfig_via(&self, server: &str) -> Result<PathBuf> {
         self.write_kubeconfig(server, ADMIN, token_of(&self.tokens, ADMIN)?)
     }
 
@@ -433,7 +419,7 @@ impl Drop for ControlPlane {
 }
 
 /// A client for a kubeconfig file. Unlike kube's default it does not send a request again that was
-/// answered with 429, 503 or 504 (kube goes on for minutes): a test shall see what is there.
+/// answered with 429, 503 or 504 (kube goes on for minutes): a test must see what is there.
 ///
 /// # Errors
 /// The file cannot be read or names no usable cluster.
@@ -449,32 +435,18 @@ pub async fn client_from(kubeconfig: &Path) -> Result<kube::Client> {
 }
 
 /// Waits until the API server says that it is ready.
-pub(crate) async fn wait_ready(
-    client: &kube::Client,
-    server: &mut Process,
-    deadline: Instant,
-) -> Result<()> {
-    while !is_ready(client).await {
-        server.check_running()?;
-        if Instant::now() > deadline {
-            bail!(
-                "kube-apiserver is not ready in time; its log: {}",
-                server.log().display()
-            );
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-    Ok(())
-}
-
-async fn is_ready(client: &kube::Client) -> bool {
-    let Ok(request) = http::Request::get("/readyz").body(vec![]) else {
-        return false;
-    };
-    client
-        .request_text(request)
+pub(crate) async fn wait_ready(client: &kube::Client, server: &mut Process) -> Result<()> {
+    server
+        .wait_ready(PAUSE, async || {
+            let request = http::Request::get("/readyz").body(vec![]);
+            let request = request.map_err(|error| error.to_string())?;
+            match client.request_text(request).await {
+                Ok(text) if text == "ok" => Ok(()),
+                Ok(text) => Err(text),
+                Err(error) => Err(error.to_string()),
+            }
+        })
         .await
-        .is_ok_and(|text| text == "ok")
 }
 
 pub(crate) fn token_of<'a>(

@@ -104,15 +104,7 @@ impl Folder {
         if let Some(dir) = &self.dir {
             return std::path::absolute(dir).context("--dir");
         }
-        let variable = |name: &str| {
-            std::env::var_os(name)
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from)
-        };
-        let cache = variable("WEFT_CACHE")
-            .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("weft")))
-            .or_else(|| Some(variable("HOME")?.join(".cache/weft")))
-            .context("HOME is not set: say where with --dir")?;
+        let cache = weft_testenv::cache().context("HOME is not set: say where with --dir")?;
         Ok(cache.join("cluster"))
     }
 }
@@ -156,15 +148,21 @@ fn run(cli: &Cli) -> Result<()> {
             print_env(&State::running(&folder.path()?)?);
             Ok(())
         }
-        Command::Probe { hosts: true, .. } => told(
+        Command::Probe { hosts: true, .. } => report(
             &host_lab::capabilities::missing(),
             "hosts with a NetworkManager cannot run here",
         ),
-        Command::Probe { services: true, .. } => told(
+        Command::Probe { services: true, .. } => report(
             &services::missing(),
             "Placement, Keystone, MariaDB and Apache cannot run here",
         ),
-        Command::Probe { .. } => probe(),
+        Command::Probe { .. } => {
+            report(&lab::missing(), "real nodes cannot run here")?;
+            for missing in lab::missing_options() {
+                eprintln!("what needs this is left out: {missing}");
+            }
+            Ok(())
+        }
         Command::Node {
             name,
             command,
@@ -273,19 +271,7 @@ async fn start(up: &Up, dir: &Path) -> Result<Cluster> {
     Ok(Cluster::Kwok(Box::new(builder.start().await?)))
 }
 
-fn probe() -> Result<()> {
-    let missing = lab::missing();
-    for what in &missing {
-        println!("{what}");
-    }
-    anyhow::ensure!(missing.is_empty(), "real nodes cannot run here");
-    for what in lab::missing_options() {
-        eprintln!("what needs this is left out: {what}");
-    }
-    Ok(())
-}
-
-fn told(missing: &[String], problem: &'static str) -> Result<()> {
+fn report(missing: &[String], problem: &'static str) -> Result<()> {
     missing.iter().for_each(|what| println!("{what}"));
     anyhow::ensure!(missing.is_empty(), problem);
     Ok(())

@@ -11,10 +11,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{OnceLock, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fs, io, thread};
 
 use anyhow::{Context, Result, anyhow, bail};
+
+use crate::wait::{START_TIMEOUT, within};
 
 /// Settings of the Go runtime (<https://pkg.go.dev/runtime#hdr-Environment_Variables>): memory is
 /// only collected near this limit. The API server takes up to half a gigabyte more for that, and a
@@ -27,22 +29,63 @@ pub(crate) struct Process {
     name: String,
     child: Child,
     log: PathBuf,
-    /// Program and arguments. None where it was started in a namespace or by another command.
-    launch: Option<(PathBuf, Vec<String>)>,
+    /// None where another command started it.
+    launch: Option<Launch>,
+}
+
+/// The parameters of [`Process::start`].
+#[derive(Clone, Debug)]
+struct Launch {
+    program: PathBuf,
+    args: Vec<String>,
+    network: Option<PathBuf>,
 }
 
 impl Process {
-    /// Starts `program`. Its output goes to `<log_folder>/<name>.log`.
-    pub(crate) fn start(program: &Path, args: Vec<String>, log_folder: &Path) -> Result<Self> {
+    /// Starts `program`, in the network namespace of this file (`/proc/<pid>/ns/net`) if one is
+    /// given. Its output goes to `<log_folder>/<name>.log`.
+    pub(crate) fn start(
+        program: &Path,
+        args: Vec<String>,
+        network: Option<&Path>,
+        log_folder: &Path,
+    ) -> Result<Self> {
+        Self::launch(
+            Launch {
+                program: program.to_owned(),
+                args,
+                network: network.map(Path::to_owned),
+            },
+            log_folder,
+        )
+    }
+
+    fn launch(launch: Launch, log_folder: &Path) -> Result<Self> {
+        let Launch {
+            program,
+            args,
+            network,
+        } = &launch;
         let name = program
             .file_name()
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        let mut command = bound_command(program);
-        command.args(&args).envs(GO_RUNTIME);
+        let mut command = match network {
+            // Without other namespaces nsenter does not fork: the pid is that of the program.
+            Some(network) => {
+                let mut command = bound_command(Path::new("nsenter"));
+                command
+                    .arg(format!("--net={}", network.display()))
+                    .arg("--")
+                    .arg(program);
+                command
+            }
+            None => bound_command(program),
+        };
+        command.args(args).envs(GO_RUNTIME);
         let mut process = Self::spawn(name, command, log_folder)?;
-        process.launch = Some((program.to_owned(), args));
+        process.launch = Some(launch);
         Ok(process)
     }
 
@@ -59,7 +102,7 @@ impl Process {
     /// # Errors
     /// It was not started by [`start`](Self::start), or cannot be started.
     pub(crate) fn start_again(&mut self) -> Result<()> {
-        let (program, args) = self
+        let launch = self
             .launch
             .clone()
             .with_context(|| format!("{} cannot be started again", self.name))?;
@@ -68,31 +111,8 @@ impl Process {
             .parent()
             .with_context(|| format!("{} is in no folder", self.log.display()))?
             .to_owned();
-        *self = Self::start(&program, args, &log_folder)?;
+        *self = Self::launch(launch, &log_folder)?;
         Ok(())
-    }
-
-    /// The same in a network namespace, by its file (`/proc/<pid>/ns/net`).
-    pub(crate) fn start_in(
-        network: &Path,
-        program: &Path,
-        args: Vec<String>,
-        log_folder: &Path,
-    ) -> Result<Self> {
-        let name = program
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        // Without other namespaces nsenter does not fork: the pid is that of the program.
-        let mut command = bound_command(Path::new("nsenter"));
-        command
-            .arg(format!("--net={}", network.display()))
-            .arg("--")
-            .arg(program)
-            .args(args)
-            .envs(GO_RUNTIME);
-        Self::spawn(name, command, log_folder)
     }
 
     /// Runs a command made by [`bound_command`].
@@ -154,28 +174,47 @@ impl Process {
         Ok(self.child.try_wait()?)
     }
 
-    /// Is the listener on this port this very process? Another program may have taken the port
-    /// between our choice and its bind, and nobody wants to write into a stranger's etcd.
-    pub(crate) fn listens_on(&self, port: u16) -> bool {
-        listeners(self.pid(), port)
-            .iter()
-            .any(|inode| owns_socket(self.pid(), inode))
+    /// Waits until `look` has a result, with this pause between two looks. `Err` says what there
+    /// is instead.
+    ///
+    /// # Errors
+    /// The process has ended, or there is no result in time: the error shows the end of its log.
+    pub(crate) async fn wait_ready<T>(
+        &mut self,
+        pause: Duration,
+        mut look: impl AsyncFnMut() -> Result<T, String>,
+    ) -> Result<T> {
+        let ready = within(START_TIMEOUT, pause, async || {
+            let result = look().await;
+            if result.is_err() {
+                self.check_running()?;
+            }
+            Ok(result)
+        })
+        .await;
+        // An end is reported as it is, and a timeout with the log.
+        self.check_running()?;
+        ready.with_context(|| {
+            format!(
+                "{} is not ready in time; its log {} ends with:\n{}",
+                self.name,
+                self.log.display(),
+                end_of(&self.log)
+            )
+        })
     }
 
     /// Waits until it listens on the port.
-    pub(crate) async fn wait_listening(&mut self, port: u16, deadline: Instant) -> Result<()> {
-        while !self.listens_on(port) {
-            self.check_running()?;
-            if Instant::now() > deadline {
-                bail!(
-                    "{} does not listen on port {port} in time; its log: {}",
-                    self.name,
-                    self.log.display()
-                );
+    pub(crate) async fn wait_listening(&mut self, port: u16) -> Result<()> {
+        let pid = self.pid();
+        self.wait_ready(Duration::from_millis(10), async || {
+            if listens_on(pid, port) {
+                Ok(())
+            } else {
+                Err(format!("it does not listen on port {port}"))
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        Ok(())
+        })
+        .await
     }
 }
 
@@ -260,6 +299,14 @@ fn listeners(pid: u32, port: u16) -> Vec<String> {
         .collect()
 }
 
+/// Is the listener on this port this very process? Another program may have taken the port between
+/// our choice and its bind, and nobody wants to write into a stranger's etcd.
+fn listens_on(pid: u32, port: u16) -> bool {
+    listeners(pid, port)
+        .iter()
+        .any(|inode| owns_socket(pid, inode))
+}
+
 fn owns_socket(pid: u32, inode: &str) -> bool {
     let socket = PathBuf::from(format!("socket:[{inode}]"));
     let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
@@ -276,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listener_is_told_from_a_strangers() {
+    fn a_listener_is_not_taken_for_a_strangers() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let inodes = listeners(std::process::id(), listener.local_addr().unwrap().port());
         assert!(
@@ -293,8 +340,13 @@ mod tests {
     #[test]
     fn a_dropped_process_is_gone_and_its_death_is_reported_with_its_log() {
         let folder = tempfile::tempdir().unwrap();
-        let sleep =
-            Process::start(Path::new("/bin/sleep"), vec!["1000".into()], folder.path()).unwrap();
+        let sleep = Process::start(
+            Path::new("/bin/sleep"),
+            vec!["1000".into()],
+            None,
+            folder.path(),
+        )
+        .unwrap();
         let proc = PathBuf::from(format!("/proc/{}", sleep.pid()));
         assert!(proc.exists());
         drop(sleep);
@@ -303,6 +355,7 @@ mod tests {
         let mut failing = Process::start(
             Path::new("/bin/ls"),
             vec!["--no-such-option".into()],
+            None,
             folder.path(),
         )
         .unwrap();

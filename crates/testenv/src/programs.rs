@@ -1,16 +1,15 @@
-//! Where the control plane's programs are.
+//! Where programs and other files are that scripts build and fetch, and that this tree builds.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
-/// The build script, which prints the folder of the programs and builds them first if they are not
-/// there yet.
-const BUILD_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/control-plane");
-
-/// The script that does the same for etcd's tools.
-const ETCD_TOOLS_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/etcd-tools");
+/// Scripts that print the folder of what they build or fetch.
+const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts");
 
 /// Folders that hold `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `kubectl`,
 /// `etcd`, `kwok` and kwok's `stages.yaml`.
@@ -32,13 +31,16 @@ impl Programs {
     /// A variable names a folder without the programs, or the build failed (its output is on
     /// stderr).
     pub fn find() -> Result<Self> {
-        if let Some(folder) = folder_from_env("WEFT_CONTROL_PLANE") {
+        if let Some(folder) = path_from_env("WEFT_CONTROL_PLANE") {
             return Ok(Self {
                 folders: vec![folder],
             });
         }
-        let mut folders: Vec<_> = folder_from_env("KUBEBUILDER_ASSETS").into_iter().collect();
-        folders.push(build()?);
+        let mut folders: Vec<_> = path_from_env("KUBEBUILDER_ASSETS").into_iter().collect();
+        let built = folder_from_script("control-plane", &[]).context(
+            "the control plane's programs are missing, and WEFT_CONTROL_PLANE names no folder with them",
+        )?;
+        folders.push(built);
         Ok(Self { folders })
     }
 
@@ -73,7 +75,7 @@ impl Programs {
     /// The build failed (its output is on stderr).
     pub(crate) fn etcd_tool(&self, name: &str) -> Result<PathBuf> {
         self.get(name)
-            .or_else(|_| Ok(folder_from_script(ETCD_TOOLS_SCRIPT, &[])?.join(name)))
+            .or_else(|_| Ok(folder_from_script("etcd-tools", &[])?.join(name)))
     }
 
     /// The folders searched, best first. Of use for `PATH`.
@@ -83,45 +85,95 @@ impl Programs {
 }
 
 /// Where the scripts keep what they have built and fetched.
-pub(crate) fn cache() -> Option<PathBuf> {
-    let user = || {
-        folder_from_env("XDG_CACHE_HOME").or_else(|| Some(folder_from_env("HOME")?.join(".cache")))
-    };
-    folder_from_env("WEFT_CACHE").or_else(|| Some(user()?.join("weft")))
+pub fn cache() -> Option<PathBuf> {
+    let user =
+        || path_from_env("XDG_CACHE_HOME").or_else(|| Some(path_from_env("HOME")?.join(".cache")));
+    path_from_env("WEFT_CACHE").or_else(|| Some(user()?.join("weft")))
 }
 
-pub(crate) fn folder_from_env(variable: &str) -> Option<PathBuf> {
+/// Finds the folder, among those that a script has put into the cache, that holds this file. None
+/// if there is none.
+pub(crate) fn cached(script: &str, file: &str) -> Option<PathBuf> {
+    let builds = fs::read_dir(cache()?.join(script)).ok()?;
+    builds
+        .filter_map(|build| Some(build.ok()?.path()))
+        .find(|build| build.join(file).is_file())
+}
+
+/// The path that a variable of the environment names. None if it is not set or empty.
+pub(crate) fn path_from_env(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable)
         .filter(|value| !value.is_empty())
         .map(PathBuf::from)
 }
 
-fn build() -> Result<PathBuf> {
-    if !Path::new(BUILD_SCRIPT).is_file() {
-        bail!(
-            "{BUILD_SCRIPT} is gone (was the source tree moved?): set WEFT_CONTROL_PLANE to a folder with the programs"
-        );
-    }
-    folder_from_script(BUILD_SCRIPT, &[])
-}
-
-/// Runs a script that builds what is missing and prints the folder. Its progress is seen on stderr.
+/// Runs `scripts/<script>`, which builds or fetches what is missing and prints the folder, once in
+/// this process. The user sees its progress on stderr.
+///
+/// # Errors
+/// The script failed: its output is on stderr.
 pub(crate) fn folder_from_script(script: &str, args: &[&str]) -> Result<PathBuf> {
-    let output = Command::new(script)
+    static FOLDERS: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    let folders = || FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let line = [&[script], args].concat().join(" ");
+    if let Some(folder) = folders().get(&line) {
+        return Ok(folder.clone());
+    }
+    let path = Path::new(SCRIPTS).join(script);
+    let output = Command::new(&path)
         .args(args)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
-        .with_context(|| format!("cannot run {script}"))?;
+        .with_context(|| format!("cannot run {} (was the source tree moved?)", path.display()))?;
     if !output.status.success() {
         bail!(
-            "{script} failed ({}), its output above says why",
+            "scripts/{line} failed ({}), its output above says why",
             output.status
         );
     }
-    let folder = String::from_utf8(output.stdout)?
+    let printed = String::from_utf8(output.stdout)?;
+    let folder = printed
         .lines()
         .last()
-        .map(PathBuf::from);
-    folder.with_context(|| format!("{script} printed no folder"))
+        .map(PathBuf::from)
+        .with_context(|| format!("scripts/{line} printed no folder"))?;
+    folders().insert(line, folder.clone());
+    Ok(folder)
+}
+
+/// A program of this tree: the one that this variable of the environment names, else the one built
+/// next to this test.
+pub(crate) fn built(variable: &str, name: &str) -> Result<PathBuf> {
+    if let Some(program) = path_from_env(variable) {
+        return std::path::absolute(program).context(variable.to_owned());
+    }
+    // target/<profile>/deps/<test>, or target/<profile>/<program>
+    let ours = std::env::current_exe()?;
+    let found = ours
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|folder| folder.join(name))
+        .find(|program| program.is_file());
+    found.with_context(|| {
+        format!(
+            "{name} is not built next to {}: run `cargo build -p {name}`, or set {variable}",
+            ours.display()
+        )
+    })
+}
+
+/// Path of a program of this machine, also of one that only root has in its `PATH`.
+///
+/// # Errors
+/// It is not installed.
+pub(crate) fn installed(name: &str) -> Result<PathBuf> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
+    let found = std::env::split_paths(&folders)
+        .chain(usual)
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file());
+    found.with_context(|| format!("`{name}` is not installed: run scripts/node-programs"))
 }

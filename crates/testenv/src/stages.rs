@@ -46,13 +46,6 @@ impl Pods {
             condition: format!("[.spec.containers[].image | test({})] | any", quoted(regex)),
         }
     }
-
-    /// Pods bound to this node.
-    pub fn on_node(name: &str) -> Self {
-        Self {
-            condition: format!(".spec.nodeName == {}", quoted(name)),
-        }
-    }
 }
 
 /// A state that pods stay in.

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A child process that is to be killed at a certain moment, known before the child is started: set
-/// the hook first, start the child, then tell which one it is.
+/// A child process that is to be killed at a certain moment, known before the child is started. Set
+/// the hook first, start the child, then name it by [`is`](Self::is).
 ///
 /// ```no_run
 /// # fn example(proxy: &weft_testenv::proxy::Proxy) -> std::io::Result<()> {

@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::{backup, lab};
+use crate::lab::cgroups;
 
 /// Name of the file that is locked as long as the owner of the folder lives.
 const LOCK: &str = "lock";
+
+/// Where snapshots of etcd are, in the folder of the control plane.
+pub(crate) const SNAPSHOTS: &str = "etcd-snapshots";
 
 /// Data, logs and kubeconfigs of one control plane. Removed on drop, but what helps to find a cause
 /// is kept on a panic, after a failed start, or if the environment variable `WEFT_TESTENV_KEEP` is
@@ -118,8 +121,8 @@ const PREFIX: &str = "weft-testenv-";
 
 /// The big part, worth nothing afterwards.
 fn remove_data(path: &Path) {
-    lab::remove_leftovers(path);
-    for folder in ["etcd", backup::FOLDER, "kubectl-cache"] {
+    cgroups::remove_leftovers(path);
+    for folder in ["etcd", SNAPSHOTS, "kubectl-cache"] {
         let _ = fs::remove_dir_all(path.join(folder));
     }
     for node in fs::read_dir(path.join("nodes"))
@@ -146,7 +149,7 @@ fn remove_orphans(parent: &Path) {
             continue;
         };
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            lab::remove_leftovers(&entry.path());
+            cgroups::remove_leftovers(&entry.path());
             let _ = fs::remove_dir_all(entry.path());
         }
     }

@@ -1,11 +1,10 @@
-//! The agent on the hosts of a lab: which program, and what its DaemonSet would give it.
+//! The agent on the hosts of a lab: its program and its account.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::Host;
-use super::installation::built;
+use crate::programs::built;
 
 /// Namespace of the agent.
 pub const NAMESPACE: &str = "nmstate";
@@ -19,16 +18,4 @@ pub const SERVICE_ACCOUNT: &str = "nmstate-handler";
 /// There is none.
 pub fn program() -> Result<PathBuf> {
     built("WEFT_AGENT_BIN", "weft-agent")
-}
-
-/// Returns the environment that the DaemonSet's pod template and the kubelet set.
-pub fn environment(host: &Host, kubeconfig: &Path) -> Vec<(String, String)> {
-    [
-        ("KUBECONFIG", kubeconfig.display().to_string()),
-        ("NODE_NAME", host.name().to_owned()),
-        ("POD_NAMESPACE", NAMESPACE.to_owned()),
-        ("POD_NAME", format!("{SERVICE_ACCOUNT}-{}", host.name())),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .to_vec()
 }

@@ -6,13 +6,20 @@ use anyhow::{Context, Result, bail};
 use futures::future::try_join_all;
 
 use crate::{
-    ControlPlane,
+    ControlPlane, open_vswitch,
     relay::{Relay, listen_in},
 };
 
 use super::gateway::{self, Gateway};
 use super::host::Host;
-use super::{Capability, HostLab, addresses, capabilities, open_vswitch};
+use super::{Capability, HostLab, addresses, capabilities};
+
+impl HostLab {
+    /// With three hosts of three cards, unless chosen otherwise.
+    pub fn builder() -> HostLabBuilder {
+        HostLabBuilder::new()
+    }
+}
 
 /// Chooses what a [`HostLab`] consists of.
 #[derive(Clone, Debug)]
@@ -27,7 +34,7 @@ pub struct HostLabBuilder {
 }
 
 impl HostLabBuilder {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self {
             hosts: 3,
             prefix: "node-",

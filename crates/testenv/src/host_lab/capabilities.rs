@@ -4,7 +4,10 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::lab::{has_link_type, in_namespaces};
+use crate::{
+    open_vswitch,
+    probe::{has_link_type, in_namespaces, missing_links, no_link_type, no_namespaces},
+};
 
 /// The tests that may be left out, with the reason.
 const SKIPS: &str = include_str!("../../../../testenv/skips-host");
@@ -17,8 +20,8 @@ pub enum Capability {
     Link(&'static str),
     /// Bridges that know VLANs.
     BridgeVlanFiltering,
-    /// Cards of type ethernet: nmstate tells them from the ends of veth pairs, which the cards of
-    /// hosts are.
+    /// Cards of type ethernet. The cards of hosts are ends of veth pairs, which nmstate takes for
+    /// another type.
     EthernetCards,
     /// At least this version of NetworkManager: major and minor.
     NetworkManager(u32, u32),
@@ -43,7 +46,7 @@ impl Capability {
                 version_of_network_manager().is_some_and(|version| version >= (major, minor))
             }
             Self::CniPlugins => super::cni::is_there(),
-            Self::OpenVSwitch => super::open_vswitch::folder().is_some(),
+            Self::OpenVSwitch => open_vswitch::folder().is_some(),
         }
     }
 }
@@ -51,7 +54,7 @@ impl Capability {
 impl fmt::Display for Capability {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Self::Link(kind) => write!(formatter, "the kernel makes no network device of type {kind}"),
+            Self::Link(kind) => formatter.write_str(&no_link_type(kind)),
             Self::BridgeVlanFiltering => formatter.write_str("the kernel's bridges know no VLANs"),
             Self::EthernetCards => formatter.write_str("the hosts' cards are ends of veth pairs"),
             Self::NetworkManager(major, minor) => write!(formatter, "NetworkManager is older than {major}.{minor}"),
@@ -106,11 +109,8 @@ fn is_listed(list: &str, name: &str) -> bool {
 
 /// Returns the reasons why hosts cannot run here. The list is empty if they can.
 pub fn missing() -> Vec<String> {
-    if !rustix::process::geteuid().is_root() {
-        return vec!["not run as root".into()];
-    }
-    if !in_namespaces("true") {
-        return vec!["no new network, mount and PID namespaces can be made".into()];
+    if let Some(reason) = no_namespaces() {
+        return vec![reason];
     }
     let mut missing = vec![];
     for (program, package) in [
@@ -126,12 +126,7 @@ pub fn missing() -> Vec<String> {
     if !Path::new("/usr/share/dbus-1/system.conf").exists() {
         missing.push("there is no configuration of a D-Bus system bus (package dbus)".into());
     }
-    missing.extend(
-        ["bridge", "veth"]
-            .into_iter()
-            .filter(|kind| !has_link_type(kind))
-            .map(|kind| Capability::Link(kind).to_string()),
-    );
+    missing.extend(missing_links(&["bridge", "veth"]));
     missing
 }
 

@@ -1,25 +1,20 @@
 //! The plugins of CNI, on hosts: those that `scripts/node-programs` has built, where it has.
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::Host;
-use crate::programs::{cache, folder_from_env};
+use crate::programs::{cached, path_from_env};
 
 /// The folder of `bridge` and the others: `WEFT_CNI_PLUGINS`, else that in weft's cache, if it is
 /// there.
-pub fn plugins() -> Option<PathBuf> {
-    let has_bridge = |folder: &PathBuf| folder.join("bridge").is_file();
-    if let Some(folder) = folder_from_env("WEFT_CNI_PLUGINS") {
-        return Some(folder).filter(has_bridge);
+fn plugins() -> Option<PathBuf> {
+    match path_from_env("WEFT_CNI_PLUGINS") {
+        Some(folder) => folder.join("bridge").is_file().then_some(folder),
+        None => Some(cached("node-programs", "cni/bridge")?.join("cni")),
     }
-    let builds = fs::read_dir(cache()?.join("node-programs")).ok()?;
-    builds
-        .filter_map(|build| Some(build.ok()?.path().join("cni")))
-        .find(has_bridge)
 }
 
 /// Connects a network namespace of the host (`ip netns`) to its bridge of this name by the plugin

@@ -3,13 +3,11 @@
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use anyhow::{Result, bail};
 
 use crate::{
-    builder::START_TIMEOUT,
-    lab::network::{self, Network},
+    network::{self, Network},
     process::Process,
 };
 
@@ -41,10 +39,10 @@ impl Gateway {
             addresses::NAME_SERVER
         );
         network::ip(&network.file(), &commands)?;
-        let dnsmasq = Process::start_in(
-            &network.file(),
+        let dnsmasq = Process::start(
             Path::new("dnsmasq"),
             arguments(cards, hosts, folder),
+            Some(&network.file()),
             folder,
         )?;
         Ok(Self { dnsmasq, network })
@@ -52,9 +50,7 @@ impl Gateway {
 
     /// Waits until DNS is answered.
     pub(crate) async fn wait_ready(&mut self) -> Result<()> {
-        self.dnsmasq
-            .wait_listening(53, Instant::now() + START_TIMEOUT)
-            .await
+        self.dnsmasq.wait_listening(53).await
     }
 
     /// The file of its namespace.

@@ -3,22 +3,21 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use tokio::io::AsyncWriteExt;
+use anyhow::{Context, Result};
 
 use crate::{
-    builder::START_TIMEOUT,
+    command::{Input, output},
     init::{Init, enter, enter_bound},
     process::{Process, end_of},
+    program::Program,
+    wait::{START_TIMEOUT, within},
 };
 
 use super::addresses;
 use super::gateway::Gateway;
-use super::program::Program;
 
 const RESET: &str = include_str!("host-reset.sh");
 const INIT: &str = include_str!("host-init.sh");
@@ -78,12 +77,12 @@ impl Host {
     }
 
     /// Index of the host, from 1.
-    pub fn index(&self) -> u8 {
+    pub(super) fn index(&self) -> u8 {
         self.index
     }
 
     /// Of `eth0`.
-    pub fn address(&self) -> Ipv4Addr {
+    pub(super) fn address(&self) -> Ipv4Addr {
         addresses::host(self.index)
     }
 
@@ -100,33 +99,10 @@ impl Host {
     /// # Errors
     /// As [`exec`](Self::exec).
     pub async fn exec_with_input(&self, command: &[&str], input: &str) -> Result<String> {
-        let mut child = tokio::process::Command::from(enter(self.init.pid()))
-            .args(command)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let mut stdin = child.stdin.take().context("stdin is piped")?;
-        let write = async move {
-            // An early end is told by the status.
-            let _ = stdin.write_all(input.as_bytes()).await;
-        };
-        let ((), output) = tokio::join!(write, child.wait_with_output());
-        let output = output?;
-        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
-        if !output.status.success() {
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            bail!(
-                "{} on {}: {}: {}{}",
-                command.join(" "),
-                self.name,
-                output.status,
-                stderr.trim_end(),
-                stdout.trim_end()
-            );
-        }
-        Ok(stdout)
+        let mut entered = enter(self.init.pid());
+        entered.args(command);
+        let output = output(entered, Input::Text(input)).await?;
+        output.success(&format!("{} on {}", command.join(" "), self.name))
     }
 
     /// Runs commands of `ip`, one a line. The first that fails ends it.
@@ -163,7 +139,7 @@ impl Host {
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn start_confined(
+    pub(super) fn start_confined(
         &self,
         program: &Path,
         args: &[&str],
@@ -209,11 +185,6 @@ impl Host {
             .join(inside.strip_prefix("/").unwrap_or(inside))
     }
 
-    /// The folder with the logs of D-Bus, NetworkManager and the programs.
-    pub fn logs(&self) -> &Path {
-        &self.dir
-    }
-
     /// Ends NetworkManager by SIGTERM and returns when it is up again.
     ///
     /// # Errors
@@ -221,11 +192,10 @@ impl Host {
     pub async fn restart_network_manager(&self) -> Result<()> {
         let before = self.service_pid("NetworkManager")?;
         self.exec(&["kill", &before]).await?;
-        let deadline = Instant::now() + START_TIMEOUT;
-        while self.service_pid("NetworkManager")? == before {
-            self.pause(deadline, "NetworkManager is not started again")
-                .await?;
-        }
+        self.wait_for("NetworkManager is not started again", async || {
+            Ok(self.service_pid("NetworkManager")? != before)
+        })
+        .await?;
         self.wait_ready().await
     }
 
@@ -237,11 +207,10 @@ impl Host {
         fs::write(self.file("/run/NetworkManager.stopped"), "")?;
         let pid = self.service_pid("NetworkManager")?;
         self.exec(&["kill", &pid]).await?;
-        let deadline = Instant::now() + START_TIMEOUT;
-        while self.file(format!("/proc/{pid}")).exists() {
-            self.pause(deadline, "NetworkManager does not end").await?;
-        }
-        Ok(())
+        self.wait_for("NetworkManager does not end", async || {
+            Ok(!self.file(format!("/proc/{pid}")).exists())
+        })
+        .await
     }
 
     /// Starts it after [`stop_network_manager`](Self::stop_network_manager).
@@ -265,16 +234,14 @@ impl Host {
 
     /// Waits until NetworkManager has done what it does at its start: `eth0` is up, as configured.
     pub(super) async fn wait_ready(&self) -> Result<()> {
-        let deadline = Instant::now() + START_TIMEOUT;
-        // Both are needed: it is "connected" by eth0 before it has looked at all cards.
-        while !self
-            .exec(&["nmcli", "-t", "-f", "STATE,STARTUP", "general"])
-            .await
-            .is_ok_and(|state| state.trim() == "connected:started")
-        {
-            self.pause(deadline, "NetworkManager is not ready").await?;
-        }
-        Ok(())
+        self.wait_for("NetworkManager is not ready", async || {
+            let state = self
+                .exec(&["nmcli", "-t", "-f", "STATE,STARTUP", "general"])
+                .await;
+            // Both are needed: it is "connected" by eth0 before it has looked at all cards.
+            Ok(state.is_ok_and(|state| state.trim() == "connected:started"))
+        })
+        .await
     }
 
     /// Is its process 1 running?
@@ -297,17 +264,21 @@ impl Host {
             .to_owned())
     }
 
-    async fn pause(&self, deadline: Instant, problem: &str) -> Result<()> {
-        if Instant::now() > deadline {
-            let logs =
-                ["init", "dbus", "NetworkManager"].map(|name| self.dir.join(format!("{name}.log")));
-            let ends: Vec<_> = logs
-                .iter()
-                .map(|log| format!("{} ends with:\n{}", log.display(), end_of(log)))
-                .collect();
-            bail!("{problem} in time on {}; {}", self.name, ends.join("\n"));
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        Ok(())
+    /// Waits until a problem is solved. The error names it and shows the ends of the logs.
+    async fn wait_for(
+        &self,
+        problem: &str,
+        mut is_solved: impl AsyncFnMut() -> Result<bool>,
+    ) -> Result<()> {
+        let result = within(START_TIMEOUT, Duration::from_millis(20), async || {
+            Ok(is_solved().await?.then_some(()).ok_or(problem.to_owned()))
+        });
+        result.await.with_context(|| {
+            let ends = ["init", "dbus", "NetworkManager"].map(|name| {
+                let log = self.dir.join(format!("{name}.log"));
+                format!("{} ends with:\n{}", log.display(), end_of(&log))
+            });
+            format!("host {}: {}", self.name, ends.join("\n"))
+        })
     }
 }

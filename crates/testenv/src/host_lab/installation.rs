@@ -2,10 +2,9 @@
 //! as its DaemonSet would run it.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use kube::Api;
@@ -13,8 +12,13 @@ use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use serde_json::Value;
 
-use super::{Host, HostLab, HostLabBuilder, Program, agent};
-use crate::process::{bound_command, end_of, spawn_bound};
+use super::{Host, HostLab, HostLabBuilder, agent};
+use crate::{
+    process::{Process, bound_command},
+    program::Program,
+    programs::built,
+    wait::{PATIENCE, within},
+};
 
 /// The operator's Deployment and ServiceAccount.
 const OPERATOR: &str = "nmstate-operator";
@@ -26,7 +30,7 @@ const NMSTATE: &str = r#"{"apiVersion": "nmstate.io/v1", "kind": "NMState", "met
 pub struct Installation {
     // The agents before their hosts, the operator before its API server.
     agents: BTreeMap<String, Program>,
-    operator: Option<Operator>,
+    operator: Option<Process>,
     weft: PathBuf,
     lab: HostLab,
 }
@@ -119,8 +123,6 @@ impl Installation {
         let kubeconfig = control_plane
             .service_account_kubeconfig(agent::NAMESPACE, OPERATOR)
             .await?;
-        let log = control_plane.dir().join("weft.log");
-        let output = File::options().create(true).append(true).open(&log)?;
         let mut command = bound_command(&self.weft);
         command
             .args(args)
@@ -138,14 +140,9 @@ impl Installation {
             .args(["--pod-name", OPERATOR])
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .envs(environment(container, "", OPERATOR)?)
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output);
-        self.operator = Some(Operator {
-            child: spawn_bound(command)?,
-            log,
-        });
+            .envs(environment(container, "", OPERATOR)?);
+        let operator = Process::spawn("weft".into(), command, control_plane.dir())?;
+        self.operator = Some(operator);
         Ok(())
     }
 
@@ -158,7 +155,7 @@ impl Installation {
     pub fn operator_log(&self) -> String {
         self.operator
             .as_ref()
-            .map(|operator| std::fs::read_to_string(&operator.log).unwrap_or_default())
+            .map(|operator| std::fs::read_to_string(operator.log()).unwrap_or_default())
             .unwrap_or_default()
     }
 
@@ -235,14 +232,9 @@ impl Installation {
     /// # Errors
     /// One has ended. The error shows the end of its log.
     pub fn check_running(&mut self) -> Result<()> {
-        if let Some(operator) = &mut self.operator
-            && let Some(status) = operator.child.try_wait()?
-        {
-            bail!(
-                "the operator ended with {status}: {}",
-                end_of(&operator.log)
-            );
-        }
+        self.operator
+            .as_mut()
+            .map_or(Ok(()), Process::check_running)?;
         self.agents
             .values_mut()
             .try_for_each(Program::check_running)?;
@@ -342,41 +334,6 @@ impl Installation {
     }
 }
 
-/// An operator's process, which is killed on drop.
-struct Operator {
-    child: Child,
-    log: PathBuf,
-}
-
-impl Drop for Operator {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A program of this tree: by an environment variable, else the one built next to this test.
-pub(super) fn built(variable: &str, name: &str) -> Result<PathBuf> {
-    if let Some(program) = std::env::var_os(variable).filter(|value| !value.is_empty()) {
-        return Ok(program.into());
-    }
-    // target/<profile>/deps/<test>, or target/<profile>/<program>
-    let ours = std::env::current_exe()?;
-    let found = ours
-        .ancestors()
-        .skip(1)
-        .take(2)
-        .map(|folder| folder.join(name))
-        .find(|program| program.is_file());
-    found.with_context(|| {
-        format!(
-            "{name} is not built beside {}: run `cargo build -p {name}`, or set {variable}",
-            ours.display()
-        )
-    })
-}
-
 /// The environment of a container, with the references filled in as the kubelet does.
 fn environment(container: &Value, node: &str, pod: &str) -> Result<BTreeMap<String, String>> {
     let variables = container["env"].as_array().into_iter().flatten();
@@ -411,18 +368,9 @@ fn capabilities(container: &Value) -> Result<Vec<String>> {
 }
 
 /// Repeats until it succeeds, for a minute.
-pub(super) async fn eventually<T>(
-    what: &str,
-    mut attempt: impl AsyncFnMut() -> Result<T>,
-) -> Result<T> {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        match attempt().await {
-            Ok(value) => return Ok(value),
-            Err(error) if Instant::now() > deadline => {
-                return Err(error.context(format!("{what}: not within a minute")));
-            }
-            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-        }
-    }
+async fn eventually<T>(what: &str, mut attempt: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+    let result = within(PATIENCE, Duration::from_millis(50), async || {
+        Ok(attempt().await.map_err(|error| format!("{error:#}")))
+    });
+    result.await.with_context(|| what.to_owned())
 }

@@ -23,8 +23,10 @@
 //! let lab = HostLab::builder().hosts(3).start().await?;
 //! let host = lab.host("node-1")?;
 //! println!("{}", host.exec(&["ip", "-j", "addr", "show", "eth0"]).await?);
-//! let kubeconfig = lab.agent_kubeconfig(host).await?;        // a token of nmstate/nmstate-handler that is bound to this node
-//! let mut running = host.start_program(&agent::program()?, &["run"], &agent::environment(host, &kubeconfig))?;
+//! // With a token of this ServiceAccount that is bound to this node.
+//! let kubeconfig = lab.host_kubeconfig(host, agent::NAMESPACE, agent::SERVICE_ACCOUNT).await?;
+//! let variables = [("KUBECONFIG".to_owned(), kubeconfig.display().to_string())];
+//! let mut running = host.start_program(&agent::program()?, &["run"], &variables)?;
 //! lab.cut_api(host)?;
 //! lab.mend_api(host)?;
 //! running.kill()?;                                            // SIGKILL
@@ -44,22 +46,20 @@ pub mod cni;
 mod gateway;
 mod host;
 mod installation;
-pub(crate) mod open_vswitch;
-mod program;
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
+pub use crate::program::Program;
 pub use builder::HostLabBuilder;
 pub use capabilities::Capability;
 pub use host::Host;
 pub use installation::Installation;
-pub use program::Program;
 
 use gateway::Gateway;
 
-use crate::{ControlPlane, lab::network, relay::Relay};
+use crate::{ControlPlane, network, relay::Relay};
 
 /// A control plane with hosts. Dropping it ends it.
 pub struct HostLab {
@@ -71,11 +71,6 @@ pub struct HostLab {
 }
 
 impl HostLab {
-    /// With three hosts of three cards, unless chosen otherwise.
-    pub fn builder() -> HostLabBuilder {
-        HostLabBuilder::new()
-    }
-
     /// Its control plane: clients, kubeconfigs for this machine, audit log, folder.
     pub fn control_plane(&self) -> &ControlPlane {
         &self.control_plane
@@ -115,7 +110,7 @@ impl HostLab {
     ///
     /// # Errors
     /// The ServiceAccount does not exist yet: install the agent's objects first.
-    pub async fn agent_kubeconfig(&self, host: &Host) -> Result<PathBuf> {
+    pub(crate) async fn agent_kubeconfig(&self, host: &Host) -> Result<PathBuf> {
         self.host_kubeconfig(host, agent::NAMESPACE, agent::SERVICE_ACCOUNT)
             .await
     }
@@ -173,7 +168,7 @@ impl HostLab {
     ///
     /// # Errors
     /// One failed. Those after it were not run.
-    pub fn ip(&self, commands: &str) -> Result<()> {
+    fn ip(&self, commands: &str) -> Result<()> {
         network::ip(&self.gateway.file(), commands)
     }
 

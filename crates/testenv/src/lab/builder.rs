@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use futures::future::try_join_all;
@@ -10,67 +10,25 @@ use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
-use crate::{ControlPlane, builder::START_TIMEOUT, relay::Relay};
+use crate::{
+    ControlPlane,
+    network::{self, Network},
+    relay::Relay,
+    wait::{START_TIMEOUT, within},
+};
 
 use super::cgroups::Cgroups;
-use super::network::{self, Network};
-use super::node::{Node, Surroundings};
+use super::node::{Node, NodeOptions, Surroundings};
 use super::site::{Site, addresses};
 use super::{Lab, images, probe};
 
 /// Where all addresses of the nodes fit.
 const MAX_NODES: usize = 200;
 
-/// A node to be.
-#[derive(Clone, Debug)]
-pub struct NodeOptions {
-    pub(crate) name: String,
-    pub(crate) mtu: u16,
-    pub(crate) data_nic: bool,
-    pub(crate) open_vswitch: bool,
-    control_plane: bool,
-}
-
-impl NodeOptions {
-    /// A worker with one network card, MTU 1500.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            mtu: 1500,
-            data_nic: false,
-            open_vswitch: false,
-            control_plane: false,
-        }
-    }
-
-    /// MTU of `eth0`, in bytes.
-    #[must_use]
-    pub fn mtu(mut self, mtu: u16) -> Self {
-        self.mtu = mtu;
-        self
-    }
-
-    /// Adds a second card `eth1` without addresses, on a bridge that only such cards are on.
-    #[must_use]
-    pub fn data_nic(mut self) -> Self {
-        self.data_nic = true;
-        self
-    }
-
-    /// Runs Open vSwitch on it, with its datapath in user space: the machine's own, or that of
-    /// `scripts/open-vswitch`.
-    #[must_use]
-    pub fn open_vswitch(mut self) -> Self {
-        self.open_vswitch = true;
-        self
-    }
-
-    /// Gives it the label `node-role.kubernetes.io/control-plane`, so that operators are scheduled
-    /// there. (The control plane itself runs next to the nodes.) No taint.
-    #[must_use]
-    pub fn control_plane(mut self) -> Self {
-        self.control_plane = true;
-        self
+impl Lab {
+    /// With two nodes, unless others are named.
+    pub fn builder() -> LabBuilder {
+        LabBuilder::new()
     }
 }
 
@@ -79,13 +37,14 @@ impl NodeOptions {
 pub struct LabBuilder {
     nodes: Vec<NodeOptions>,
     images: Vec<PathBuf>,
+    /// Nodes, pods and Services have addresses of both families: where the kernel knows IPv6.
     dual_stack: bool,
     audit: bool,
     dir: Option<PathBuf>,
 }
 
 impl LabBuilder {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self {
             nodes: vec![],
             images: vec![],
@@ -107,14 +66,6 @@ impl LabBuilder {
     #[must_use]
     pub fn image(mut self, archive: impl Into<PathBuf>) -> Self {
         self.images.push(archive.into());
-        self
-    }
-
-    /// Gives nodes, pods and Services IPv4 addresses alone. By default they have both families,
-    /// where the kernel knows IPv6.
-    #[must_use]
-    pub fn ipv4_only(mut self) -> Self {
-        self.dual_stack = false;
         self
     }
 
@@ -143,8 +94,7 @@ impl LabBuilder {
     pub async fn start(mut self) -> Result<Lab> {
         let missing = probe::missing();
         if !missing.is_empty() {
-            let list: Vec<_> = missing.iter().map(ToString::to_string).collect();
-            bail!("this machine cannot run real nodes: {}", list.join("; "));
+            bail!("this machine cannot run real nodes: {}", missing.join("; "));
         }
         if self.nodes.is_empty() {
             self.nodes = vec![
@@ -252,28 +202,26 @@ async fn wait_registered(
     options: &NodeOptions,
 ) -> Result<()> {
     let api: Api<NodeObject> = Api::all(client.clone());
-    let deadline = Instant::now() + START_TIMEOUT;
     let has_range = |object: &NodeObject| {
         object
             .spec
             .as_ref()
             .is_some_and(|spec| spec.pod_cidr.is_some())
     };
-    while !api
-        .get_opt(node.name())
-        .await?
-        .is_some_and(|object| has_range(&object))
-    {
+    let registered = within(START_TIMEOUT, Duration::from_millis(20), async || {
         node.check_running()?;
-        if Instant::now() > deadline {
-            bail!(
-                "node {} is not registered in time; {}",
-                node.name(),
-                node.last_words()
-            );
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        let object = api.get_opt(node.name()).await?;
+        let found = object.is_some_and(|object| has_range(&object));
+        Ok(found.then_some(()).ok_or("it has no range of pods".into()))
+    })
+    .await;
+    registered.with_context(|| {
+        format!(
+            "node {} is not registered; {}",
+            node.name(),
+            node.last_words()
+        )
+    })?;
     if options.control_plane {
         // The kubelet may not give itself this label (NodeRestriction). Kubeadm does it this way,
         // too.

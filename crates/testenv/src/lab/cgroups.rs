@@ -5,10 +5,11 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+
+use crate::wait::blocking;
 
 const ROOT: &str = "/sys/fs/cgroup";
 
@@ -17,7 +18,7 @@ pub(crate) const HIERARCHIES: [&str; 9] = [
     "cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd",
 ];
 
-/// Name of the file, in the folder of a control plane, that tells the groups.
+/// Name of the file, in the folder of a control plane, that names the groups.
 const RECORD: &str = "cgroups";
 
 /// The groups of a lab. Removed on drop, which is to be after the last process in them.
@@ -83,13 +84,11 @@ pub fn remove_leftovers(dir: &Path) {
 
 fn remove(name: &str) {
     // A group is busy for a moment after its last process was killed.
-    let deadline = Instant::now() + Duration::from_secs(10);
-    for hierarchy in HIERARCHIES {
-        let group = Path::new(ROOT).join(hierarchy).join(name);
-        while group.exists() && remove_tree(&group).is_err() && Instant::now() < deadline {
-            sleep(Duration::from_millis(10));
-        }
-    }
+    let _ = blocking(Duration::from_secs(10), || {
+        let groups = HIERARCHIES.map(|hierarchy| Path::new(ROOT).join(hierarchy).join(name));
+        let is_busy = |group: &PathBuf| group.exists() && remove_tree(group).is_err();
+        Ok((groups.iter().filter(|group| is_busy(group)).count() == 0).then_some(()))
+    });
 }
 
 /// The files of a group cannot be removed, and go with it.

@@ -4,12 +4,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use weft_images::Image;
 
-use crate::programs::folder_from_script;
+use crate::programs::{folder_from_script, installed};
 
 /// The pod sandbox. Every node of a lab has it.
 pub const PAUSE: &str = "localhost/pause:test";
@@ -36,27 +36,20 @@ pub const COREDNS: &str = "localhost/coredns:test";
 /// Raise it when an image below changes, so that archives made before are not used any more.
 const RECIPE: u32 = 1;
 
-const BUILD_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/node-programs");
-
 /// The folder that `scripts/node-programs` prints. The first time, this builds for some minutes and
 /// shows its progress on stderr.
 ///
 /// # Errors
 /// The build failed (its output is on stderr).
 pub fn programs() -> Result<PathBuf> {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    if let Some(folder) = FOLDER.get() {
-        return Ok(folder.clone());
-    }
-    let folder = folder_from_script(BUILD_SCRIPT, &[])?;
-    Ok(FOLDER.get_or_init(|| folder).clone())
+    folder_from_script("node-programs", &[])
 }
 
 /// The archive of [`PAUSE`].
 ///
 /// # Errors
-/// The programs cannot be built, or the archive cannot be written. So it is with the other ones.
-pub fn pause() -> Result<PathBuf> {
+/// The programs cannot be built, or the archive cannot be written.
+pub(super) fn pause() -> Result<PathBuf> {
     archive(PAUSE, |image, programs| {
         Ok(image
             .program("/pause", programs.join("pods/pause"))?
@@ -68,7 +61,7 @@ pub fn pause() -> Result<PathBuf> {
 /// The archive of [`TOOLS`].
 ///
 /// # Errors
-/// As [`pause`], or busybox is not installed.
+/// The programs cannot be built, the archive cannot be written, or busybox is not installed.
 pub fn tools() -> Result<PathBuf> {
     archive(
         TOOLS,
@@ -79,7 +72,8 @@ pub fn tools() -> Result<PathBuf> {
 /// The archive of [`FLANNEL`].
 ///
 /// # Errors
-/// As [`pause`], or iptables or nftables are not installed.
+/// The programs cannot be built, the archive cannot be written, or iptables or nftables are not
+/// installed.
 pub fn flannel() -> Result<PathBuf> {
     archive(FLANNEL, |image, programs| {
         let image =
@@ -106,7 +100,7 @@ pub fn kube_proxy() -> Result<PathBuf> {
 /// The archive of [`MULTUS`]. None where its module could not be had.
 ///
 /// # Errors
-/// As [`pause`].
+/// The programs cannot be built, or the archive cannot be written.
 pub fn multus() -> Result<Option<PathBuf>> {
     if !programs()?.join("pods/multus-daemon").is_file() {
         return Ok(None);
@@ -135,7 +129,7 @@ pub fn multus() -> Result<Option<PathBuf>> {
 /// The archive of [`CNI_PLUGINS`].
 ///
 /// # Errors
-/// As [`pause`].
+/// The programs cannot be built, or the archive cannot be written.
 pub fn cni_plugins() -> Result<PathBuf> {
     archive(CNI_PLUGINS, |mut image, programs| {
         for program in ["bash", "cp", "ln", "mv", "sha256sum", "sleep"] {
@@ -193,7 +187,7 @@ pub fn ovs_cni() -> Result<Option<PathBuf>> {
 /// The archive of [`COREDNS`]. None where its module could not be had.
 ///
 /// # Errors
-/// As [`pause`].
+/// The programs cannot be built, or the archive cannot be written.
 pub fn coredns() -> Result<Option<PathBuf>> {
     if !programs()?.join("pods/coredns").is_file() {
         return Ok(None);
@@ -275,18 +269,4 @@ fn packet_filters(image: Image) -> Result<Image> {
     }
     // A lock file is made there.
     Ok(image.directory("/run", 0o755))
-}
-
-/// Path of a program of this machine.
-fn installed(name: &str) -> Result<PathBuf> {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let usual = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
-    let found = std::env::split_paths(&folders)
-        .chain(usual)
-        .map(|folder| folder.join(name))
-        .find(|path| path.is_file());
-    let Some(path) = found else {
-        bail!("`{name}` is not installed: run scripts/node-programs");
-    };
-    Ok(path)
 }

@@ -11,7 +11,7 @@
 //! A node has what kubeadm would have left there, at the usual places
 //! (`/etc/kubernetes/kubelet.conf`, `/opt/cni/bin`, `/etc/cni/net.d` …), but **no network for
 //! pods**: no CNI configuration, no proxy. So its Node object is there and NotReady. Pods on the
-//! host's network run all the same, and reach the API server at [`addresses::API_SERVER`].
+//! host's network run all the same, and reach the API server at `https://172.31.0.1:6443`.
 //!
 //! ```no_run
 //! use weft_testenv::lab::{Lab, NodeOptions, images};
@@ -39,31 +39,32 @@
 //! `nodes/<node>/log` in it has the logs of kubelet and containerd.
 
 mod builder;
-mod cgroups;
+pub(crate) mod cgroups;
 mod config;
 pub mod images;
-pub(crate) mod network;
 mod node;
 mod probe;
-mod site;
+pub(crate) mod site;
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
 pub use crate::init::enter;
-pub use builder::{LabBuilder, NodeOptions};
+pub use crate::probe::has_link_type;
+pub use builder::LabBuilder;
 pub use cgroups::remove_leftovers;
-pub use node::Node;
-pub(crate) use probe::in_namespaces;
-pub use probe::{Missing, has_iptables, has_ipv6, has_link_type, missing, missing_options};
-pub(crate) use site::Site;
+pub use node::{Node, NodeOptions};
+pub use probe::{missing, missing_options};
 pub use site::addresses;
 
 use cgroups::Cgroups;
-use network::Network;
 
-use crate::{ControlPlane, relay::Relay};
+use crate::{
+    ControlPlane,
+    network::{self, Network},
+    relay::Relay,
+};
 
 /// A control plane with real nodes. Dropping it ends it.
 pub struct Lab {
@@ -76,11 +77,6 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// With two nodes, unless others are named.
-    pub fn builder() -> LabBuilder {
-        LabBuilder::new()
-    }
-
     /// Its control plane: clients, kubeconfigs for this machine, audit log, folder.
     pub fn control_plane(&self) -> &ControlPlane {
         &self.control_plane

@@ -3,26 +3,78 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::{
-    builder::START_TIMEOUT,
-    host_lab::open_vswitch,
+    command::{Input, output},
     init::{Init, enter},
+    network::{self, Network},
+    open_vswitch,
     pki::Authority,
     process::end_of,
+    wait::{START_TIMEOUT, within},
 };
 
-use super::builder::NodeOptions;
 use super::cgroups::Cgroups;
 use super::config;
-use super::network::{self, Network};
 use super::site::addresses;
 
 const INIT: &str = include_str!("node-init.sh");
+
+/// A node to be.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    name: String,
+    mtu: u16,
+    data_nic: bool,
+    open_vswitch: bool,
+    pub(super) control_plane: bool,
+}
+
+impl NodeOptions {
+    /// A worker with one network card, MTU 1500.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            mtu: 1500,
+            data_nic: false,
+            open_vswitch: false,
+            control_plane: false,
+        }
+    }
+
+    /// MTU of `eth0`, in bytes.
+    #[must_use]
+    pub fn mtu(mut self, mtu: u16) -> Self {
+        self.mtu = mtu;
+        self
+    }
+
+    /// Adds a second card `eth1` without addresses, on a bridge that only such cards are on.
+    #[must_use]
+    pub fn data_nic(mut self) -> Self {
+        self.data_nic = true;
+        self
+    }
+
+    /// Runs Open vSwitch on it, with its datapath in user space: the machine's own, or that of
+    /// `scripts/open-vswitch`.
+    #[must_use]
+    pub fn open_vswitch(mut self) -> Self {
+        self.open_vswitch = true;
+        self
+    }
+
+    /// Gives it the label `node-role.kubernetes.io/control-plane`, so that operators are scheduled
+    /// there. (The control plane itself runs next to the nodes.) No taint.
+    #[must_use]
+    pub fn control_plane(mut self) -> Self {
+        self.control_plane = true;
+        self
+    }
+}
 
 /// A node of a [`Lab`](super::Lab). It has what kubeadm would give it but for a network: its
 /// network card is `eth0`, the second one `eth1`.
@@ -132,7 +184,7 @@ impl Node {
     /// # Errors
     /// It cannot be started or failed: the error holds its stderr.
     pub async fn exec(&self, command: &[&str]) -> Result<String> {
-        self.run(command, Stdio::null()).await
+        self.run(command, Input::Text("")).await
     }
 
     /// Loads the images of an archive (`docker save` or OCI) into containerd, for pods.
@@ -153,7 +205,7 @@ impl Node {
                     "--local",
                     "-",
                 ],
-                file.into(),
+                Input::File(file),
             )
             .await;
         import
@@ -170,30 +222,15 @@ impl Node {
     }
 
     /// The folder with `kubelet.log` and `containerd.log`.
-    pub fn logs(&self) -> PathBuf {
+    fn logs(&self) -> PathBuf {
         self.dir.join("log")
     }
 
-    async fn run(&self, command: &[&str], stdin: Stdio) -> Result<String> {
-        let output = tokio::process::Command::from(enter(self.init.pid()))
-            .args(command)
-            .stdin(stdin)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .output()
-            .await?;
-        if !output.status.success() {
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            bail!(
-                "{} on {}: {}: {}",
-                command.join(" "),
-                self.name,
-                output.status,
-                stderr.trim_end()
-            );
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    async fn run(&self, command: &[&str], input: Input<'_>) -> Result<String> {
+        let mut entered = enter(self.init.pid());
+        entered.args(command);
+        let output = output(entered, input).await?;
+        output.success(&format!("{} on {}", command.join(" "), self.name))
     }
 
     /// Is its process 1 running?
@@ -215,20 +252,17 @@ impl Node {
 
     /// Waits until containerd answers.
     pub(crate) async fn wait_for_containerd(&mut self) -> Result<()> {
-        let deadline = Instant::now() + START_TIMEOUT;
-        loop {
-            match self.exec(&["ctr", "version"]).await {
-                Ok(_) => return Ok(()),
-                Err(error) if Instant::now() > deadline => {
-                    return Err(error.context(format!(
-                        "containerd does not answer in time; {}",
-                        self.last_words()
-                    )));
-                }
-                Err(_) => self.check_running()?,
+        let answered = within(START_TIMEOUT, Duration::from_millis(20), async || {
+            let version = self.exec(&["ctr", "version"]).await;
+            if version.is_err() {
+                self.check_running()?;
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+            Ok(version.map_err(|error| format!("{error:#}")))
+        })
+        .await;
+        answered
+            .with_context(|| format!("containerd does not answer; {}", self.last_words()))
+            .map(drop)
     }
 
     /// Name and pid of what runs for it on this machine.

@@ -13,13 +13,11 @@ pub mod addresses {
     use super::{Ipv4Addr, Ipv6Addr};
 
     /// Where nodes, and pods with a host's network, reach the API server, on [`API_SERVER_PORT`].
-    pub const API_SERVER: Ipv4Addr = Ipv4Addr::new(172, 31, 0, 1);
+    pub(crate) const API_SERVER: Ipv4Addr = Ipv4Addr::new(172, 31, 0, 1);
     /// The way out of the nodes over IPv6, in a lab of two families.
-    pub const GATEWAY_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x31, 0, 0, 0, 0, 0, 1);
+    pub(crate) const GATEWAY_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x31, 0, 0, 0, 0, 0, 1);
     /// As kubeadm has it.
-    pub const API_SERVER_PORT: u16 = 6443;
-    /// Range of the nodes' addresses.
-    pub const NODES: &str = "172.31.0.0/24";
+    pub(crate) const API_SERVER_PORT: u16 = 6443;
     /// Range of the pods' addresses: `clusterNetworks` of a NetworkConfig. Each node gets a /24 of
     /// it.
     pub const PODS: &str = "10.244.0.0/16";

@@ -10,7 +10,7 @@
 //! answer. Kube does not.
 
 mod fault;
-mod request_info;
+pub(crate) mod request_info;
 mod server;
 mod state;
 mod watch;
@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 
 pub use fault::{Events, Fault, Match};
-pub use request_info::{RequestInfo, is_write};
+pub use request_info::RequestInfo;
 pub use state::{Recorded, When};
 
 use crate::{

@@ -125,7 +125,7 @@ impl RequestInfo {
     }
 
     /// Is it about a Lease or an Event: what a controller writes besides its work?
-    pub fn is_housekeeping(&self) -> bool {
+    pub(super) fn is_housekeeping(&self) -> bool {
         matches!(
             (self.group.as_str(), self.resource.as_str()),
             ("coordination.k8s.io", "leases") | ("" | "events.k8s.io", "events")
@@ -135,7 +135,7 @@ impl RequestInfo {
 
 /// Does a request change something stored? Dry runs, and reviews of access and tokens, which are
 /// created but not stored, do not.
-pub fn is_write(verb: &str, group: &str, query: &str) -> bool {
+pub(crate) fn is_write(verb: &str, group: &str, query: &str) -> bool {
     matches!(
         verb,
         "create" | "update" | "patch" | "delete" | "deletecollection"

@@ -24,10 +24,9 @@ use tokio_rustls::TlsAcceptor;
 
 use super::fault::{Fault, expired_event, status_body};
 use super::request_info::RequestInfo;
-use super::state::{Decision, Hook, State, When};
+use super::state::{Decision, Error, Hook, State, When};
 use super::watch;
 
-pub(super) type Error = Box<dyn std::error::Error + Send + Sync>;
 type Body = BoxBody<Bytes, Error>;
 
 pub(super) struct Server {

@@ -11,6 +11,9 @@ use tokio::sync::watch;
 use super::fault::{Fault, Match};
 use super::request_info::RequestInfo;
 
+/// The reason why a connection is cut.
+pub(super) type Error = Box<dyn std::error::Error + Send + Sync>;
+
 /// A request as the proxy saw it.
 #[derive(Clone, Debug)]
 pub struct Recorded {

@@ -17,8 +17,7 @@ use tokio::{
 
 use super::fault::{Fault, expired_event};
 use super::request_info::RequestInfo;
-use super::server::Error;
-use super::state::{End, RuleId, State};
+use super::state::{End, Error, RuleId, State};
 
 #[derive(Default, Deserialize)]
 #[serde(default)]

@@ -6,7 +6,8 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::{Container, PORT, Site};
+use super::placement::PORT;
+use super::{Container, Site};
 
 /// The only request that Apache answers before Placement sees it, by the status that the suite asks
 /// for, and a text of its own.
@@ -118,7 +119,7 @@ impl Conformance<'_> {
 
 impl Tally {
     /// How many requests passed.
-    pub fn total(&self) -> usize {
+    fn total(&self) -> usize {
         self.passed.values().sum()
     }
 

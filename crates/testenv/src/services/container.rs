@@ -7,8 +7,6 @@ use anyhow::Result;
 
 use crate::programs::folder_from_script;
 
-const INSTALL_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/services");
-
 /// An image, mounts, environment and rights. Programs in the container write to a copy of their
 /// own, and to the mounts.
 #[derive(Clone, Debug)]
@@ -54,12 +52,12 @@ impl Container {
     ///
     /// # Errors
     /// The installation failed.
-    pub fn keystone() -> Result<Self> {
+    pub(super) fn keystone() -> Result<Self> {
         Self::of("keystone")
     }
 
     fn of(service: &str) -> Result<Self> {
-        let folder = folder_from_script(INSTALL_SCRIPT, &[service])?;
+        let folder = folder_from_script("services", &[service])?;
         let image = Mount {
             source: folder,
             target: format!("/opt/{service}"),

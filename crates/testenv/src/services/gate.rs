@@ -20,7 +20,7 @@ use super::Keystone;
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// Hands requests on to a Keystone, tells which of them have changed something there, and runs a
+/// Hands requests on to a Keystone, records those that have changed something there, and runs a
 /// hook at one of these: to kill the process that sends it. A gate, which ends on drop. It runs on
 /// the runtime of the test.
 #[derive(Debug)]

@@ -1,13 +1,12 @@
 //! OpenStack Keystone: real tokens, users, roles, catalogue and application credentials.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use crate::{builder::START_TIMEOUT, process::free_port, relay::Relay};
+use crate::{process::free_port, program::Program, relay::Relay};
 
-use super::site::Running;
 use super::{Container, MariaDb, Site};
 
 const SERVER: &str = include_str!("keystone.py");
@@ -20,7 +19,7 @@ pub struct Keystone {
     site: Site,
     container: Container,
     port: u16,
-    server: Option<Running>,
+    server: Option<Program>,
     _way: Relay,
 }
 
@@ -88,24 +87,17 @@ impl Keystone {
         let server = self
             .server
             .insert(self.site.spawn("keystone", &self.container, &command)?);
-        let deadline = Instant::now() + START_TIMEOUT;
         let url = format!("http://127.0.0.1:{}/v3", self.port);
-        while !self
-            .site
-            .curl(&[&url])
+        let site = &self.site;
+        server
+            .wait_ready(Duration::from_millis(50), async || {
+                match site.curl(&[&url]).await {
+                    Ok((200, _)) => Ok(()),
+                    Ok((status, _)) => Err(format!("it answers with {status}")),
+                    Err(error) => Err(format!("{error:#}")),
+                }
+            })
             .await
-            .is_ok_and(|(status, _)| status == 200)
-        {
-            server.check_running()?;
-            if Instant::now() > deadline {
-                bail!(
-                    "Keystone does not answer in time; its log: {}",
-                    server.log().display()
-                );
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        Ok(())
     }
 
     /// Ends it by SIGKILL. Its data stays.

@@ -1,13 +1,12 @@
 //! MariaDB, as a Service of a cluster leads to it.
 
-use std::time::Instant;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use crate::builder::START_TIMEOUT;
+use crate::program::Program;
 
 use super::Site;
-use super::site::Running;
 
 /// The port of the server.
 pub const PORT: u16 = 3306;
@@ -17,7 +16,7 @@ pub const PORT: u16 = 3306;
 #[derive(Debug)]
 pub struct MariaDb {
     site: Site,
-    server: Option<Running>,
+    server: Option<Program>,
 }
 
 impl MariaDb {
@@ -72,29 +71,18 @@ impl MariaDb {
         let server = self
             .server
             .insert(self.site.spawn_bare("mariadbd", &command)?);
-        let deadline = Instant::now() + START_TIMEOUT;
         let socket = format!(
             "--socket={}",
             folder.with_file_name("mariadb.sock").display()
         );
-        while let Err(error) = self
-            .site
-            .exec(
-                &["mariadb", "--no-defaults", &socket, "--execute=SELECT 1"],
-                "",
-            )
+        let site = &self.site;
+        let select = ["mariadb", "--no-defaults", &socket, "--execute=SELECT 1"];
+        server
+            .wait_ready(Duration::from_millis(20), async || {
+                let answer = site.exec(&select, "").await;
+                answer.map(drop).map_err(|error| format!("{error:#}"))
+            })
             .await
-        {
-            server.check_running()?;
-            if Instant::now() > deadline {
-                bail!(
-                    "MariaDB does not answer in time: {error:#}; its log: {}",
-                    server.log().display()
-                );
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-        Ok(())
     }
 
     /// Ends it by SIGKILL, as a crash does. The data stays.

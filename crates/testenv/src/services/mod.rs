@@ -32,23 +32,21 @@ mod placement;
 mod pod;
 mod site;
 
+pub use crate::command::Output;
 pub use conformance::{Conformance, Policy, Tally};
 pub use container::Container;
 pub use gate::Gate;
 pub use keystone::Keystone;
 pub use mariadb::{MariaDb, PORT as DATABASE_PORT};
-pub use placement::{PORT, Placement};
-pub use site::{Output, Site};
+pub use placement::Placement;
+pub use site::Site;
 
-use crate::lab::in_namespaces;
+use crate::probe::{in_namespaces, no_namespaces};
 
 /// Returns the reasons why the services cannot run here. The list is empty if they can.
 pub fn missing() -> Vec<String> {
-    if !rustix::process::geteuid().is_root() {
-        return vec!["not run as root".into()];
-    }
-    if !in_namespaces("true") {
-        return vec!["no new network, mount and PID namespaces can be made".into()];
+    if let Some(reason) = no_namespaces() {
+        return vec![reason];
     }
     let mut missing = vec![];
     for (file, package) in [

@@ -1,22 +1,21 @@
 //! OpenStack Placement, served as a pod of its Deployment serves it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
-use crate::{builder::START_TIMEOUT, process::end_of, relay::Relay};
+use crate::{program::Program, relay::Relay};
 
-use super::site::Running;
 use super::{Container, Site};
 
 /// Of the API, in the site as in a cluster.
-pub const PORT: u16 = 8778;
+pub(super) const PORT: u16 = 8778;
 
 /// A server that answers. Placement, which is killed on drop.
 #[derive(Debug)]
 pub struct Placement {
     site: Site,
-    server: Running,
+    server: Program,
     scheme: &'static str,
     way: Relay,
 }
@@ -31,29 +30,22 @@ impl Placement {
     pub async fn start(site: &Site, container: &Container, command: &[&str]) -> Result<Self> {
         let mut server = site.spawn("placement", container, command)?;
         let way = site.reach(PORT)?;
-        let deadline = Instant::now() + START_TIMEOUT;
-        let scheme = 'ready: loop {
-            let mut answers = String::new();
-            for scheme in ["http", "https"] {
-                match site
-                    .curl(&["--insecure", &format!("{scheme}://localhost:{PORT}/")])
-                    .await
-                {
-                    Ok((200, _)) => break 'ready scheme,
-                    Ok((status, _)) => answers += &format!(", it answers {scheme} with {status}"),
-                    Err(_) => {}
+        let scheme = server
+            .wait_ready(Duration::from_millis(50), async || {
+                let mut answers = vec![];
+                for scheme in ["http", "https"] {
+                    let url = format!("{scheme}://localhost:{PORT}/");
+                    match site.curl(&["--insecure", &url]).await {
+                        Ok((200, _)) => return Ok(scheme),
+                        Ok((status, _)) => {
+                            answers.push(format!("it answers {scheme} with {status}"))
+                        }
+                        Err(_) => answers.push(format!("it does not answer {scheme}")),
+                    }
                 }
-            }
-            server.check_running()?;
-            if Instant::now() > deadline {
-                bail!(
-                    "Placement is not ready in time{answers}; its log {} ends with:\n{}",
-                    server.log().display(),
-                    end_of(server.log())
-                );
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        };
+                Err(answers.join(", "))
+            })
+            .await?;
         Ok(Self {
             site: site.clone(),
             server,

@@ -3,17 +3,17 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, bail};
-use tokio::io::AsyncWriteExt;
 
 use crate::{
+    command::{Input, Output, output},
     init::{Init, enter, enter_bound},
-    lab::network,
+    network,
     process::Process,
+    program::Program,
     relay::{Relay, listen_in},
     workdir::WorkDir,
 };
@@ -39,23 +39,6 @@ struct Namespaces {
     names: Vec<String>,
     /// Programs so far, for the names of their files.
     programs: AtomicU32,
-}
-
-/// Output and end of a command.
-#[derive(Debug)]
-pub struct Output {
-    /// Its exit code.
-    pub status: ExitStatus,
-    /// Its stdout.
-    pub stdout: String,
-    /// Its stderr.
-    pub stderr: String,
-}
-
-/// A program in a site. A running program, which is killed on drop.
-#[derive(Debug)]
-pub(super) struct Running {
-    process: Process,
 }
 
 impl Site {
@@ -132,7 +115,7 @@ impl Site {
     pub async fn output(&self, container: &Container, command: &[&str]) -> Result<Output> {
         let mut entered = enter(self.0.init.pid());
         entered.args(self.words(container, command)?);
-        output(entered).await
+        output(entered, Input::Text("")).await
     }
 
     /// Runs a command in a container of its own and returns its stdout.
@@ -141,16 +124,7 @@ impl Site {
     /// It failed: the error holds its stderr.
     pub async fn run(&self, container: &Container, command: &[&str]) -> Result<String> {
         let output = self.output(container, command).await?;
-        if !output.status.success() {
-            bail!(
-                "{}: {}: {}{}",
-                command.join(" "),
-                output.status,
-                output.stderr.trim_end(),
-                output.stdout.trim_end()
-            );
-        }
-        Ok(output.stdout)
+        output.success(&command.join(" "))
     }
 
     /// Runs a program in the site, outside any container, with this text on stdin, and returns its
@@ -159,29 +133,10 @@ impl Site {
     /// # Errors
     /// It failed: the error holds its stderr.
     pub async fn exec(&self, command: &[&str], input: &str) -> Result<String> {
-        let mut child = tokio::process::Command::from(enter(self.0.init.pid()))
-            .args(command)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let mut stdin = child.stdin.take().context("stdin is piped")?;
-        let write = async move {
-            // An early end is told by the status.
-            let _ = stdin.write_all(input.as_bytes()).await;
-        };
-        let ((), output) = tokio::join!(write, child.wait_with_output());
-        let output = output?;
-        if !output.status.success() {
-            let program = command.first().copied().unwrap_or_default();
-            bail!(
-                "{program}: {}: {}",
-                output.status,
-                String::from_utf8_lossy(&output.stderr).trim_end()
-            );
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        let mut entered = enter(self.0.init.pid());
+        entered.args(command);
+        let output = output(entered, Input::Text(input)).await?;
+        output.success(command.first().copied().unwrap_or_default())
     }
 
     /// Runs curl in the site and returns the status of the answer, and its body.
@@ -242,21 +197,15 @@ impl Site {
         name: &str,
         container: &Container,
         command: &[&str],
-    ) -> Result<Running> {
-        let mut entered = enter_bound(self.0.init.pid());
-        entered.args(self.words(container, command)?);
-        Ok(Running {
-            process: Process::spawn(name.to_owned(), entered, self.dir())?,
-        })
+    ) -> Result<Program> {
+        self.spawn_bare(name, &self.words(container, command)?)
     }
 
     /// The same without a container.
-    pub(super) fn spawn_bare(&self, name: &str, command: &[String]) -> Result<Running> {
+    pub(super) fn spawn_bare(&self, name: &str, command: &[String]) -> Result<Program> {
         let mut entered = enter_bound(self.0.init.pid());
         entered.args(command);
-        Ok(Running {
-            process: Process::spawn(name.to_owned(), entered, self.dir())?,
-        })
+        Program::new(Process::spawn(name.to_owned(), entered, self.dir())?)
     }
 
     /// Another one at each call, for the name of a file.
@@ -284,71 +233,4 @@ impl Site {
         words.extend(command.iter().map(|word| (*word).to_owned()));
         Ok(words)
     }
-}
-
-impl Running {
-    /// An error with the end of its log if it is not running any more.
-    pub(super) fn check_running(&mut self) -> Result<()> {
-        self.process.check_running()
-    }
-
-    pub(super) fn log(&self) -> &Path {
-        self.process.log()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // nsenter, killed first, would leave it running.
-        if let (Ok(None), Ok(pid)) = (
-            self.process.status(),
-            crate::init::child_of(&mut self.process),
-        ) {
-            end_tree(pid);
-        }
-    }
-}
-
-/// Ends a process and all that it started, and returns when they are gone.
-fn end_tree(pid: u32) {
-    let mut all = vec![pid];
-    let mut next = 0;
-    while let Some(parent) = all.get(next) {
-        let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"))
-            .unwrap_or_default();
-        all.extend(
-            children
-                .split_whitespace()
-                .filter_map(|child| child.parse::<u32>().ok()),
-        );
-        next += 1;
-    }
-    for process in &all {
-        crate::init::kill(*process, rustix::process::Signal::KILL);
-    }
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    while all.iter().any(|process| runs(*process)) && std::time::Instant::now() < deadline {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-}
-
-/// It is there, and no zombie that waits to be reaped.
-fn runs(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ")
-        .is_some_and(|(_, fields)| !fields.starts_with('Z'))
-}
-
-async fn output(command: Command) -> Result<Output> {
-    let output = tokio::process::Command::from(command)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output()
-        .await?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ok(Output {
-        status: output.status,
-        stdout: text(&output.stdout),
-        stderr: text(&output.stderr),
-    })
 }

@@ -6,12 +6,14 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{bound_command, spawn_bound};
+use crate::{
+    process::{bound_command, spawn_bound},
+    wait::blocking,
+};
 
 /// An own network namespace, with nothing but `lo` at first. A network, which ends on drop.
 #[derive(Debug)]
@@ -30,16 +32,16 @@ impl Network {
         let holder = spawn_bound(command).context("cannot run unshare, of util-linux")?;
         let mut network = Self { holder };
         let ours = fs::read_link("/proc/self/ns/net")?;
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while fs::read_link(network.file()).is_ok_and(|theirs| theirs == ours) {
+        let file = network.file();
+        blocking(Duration::from_secs(30), || {
             if let Some(status) = network.holder.try_wait()? {
                 bail!("no network namespace can be made (unshare: {status}): this needs root");
             }
-            if Instant::now() > deadline {
-                bail!("unshare makes no network namespace in time");
-            }
-            sleep(Duration::from_millis(2));
-        }
+            Ok(fs::read_link(&file)
+                .is_ok_and(|theirs| theirs != ours)
+                .then_some(()))
+        })?
+        .context("unshare makes no network namespace in time")?;
         ip(&network.file(), "link set lo up")?;
         Ok(network)
     }
@@ -72,7 +74,7 @@ pub(crate) fn ip(namespace: &Path, commands: &str) -> Result<()> {
         .stderr(Stdio::piped())
         .spawn()
         .context("cannot run nsenter, of util-linux")?;
-    // A failure of the write is told by the status.
+    // The status reports a failure of the write.
     let _ = child
         .stdin
         .take()
