@@ -286,7 +286,7 @@ subjects: [{kind: ServiceAccount, name: reader, namespace: default}]
         ("serviceaccounts", "reader", 201)
     );
 
-    // Without kwok there is nothing to tell the pods.
+    // Without kwok nothing changes the pods.
     assert!(
         control_plane
             .set_stages(&[])

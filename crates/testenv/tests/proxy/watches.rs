@@ -101,7 +101,7 @@ async fn watches_go_wrong_as_told() {
     assert_eq!(next(&mut stream).await, "end");
     let mut stream = watch(&maps).await;
     assert_eq!(proxy.close_watches(&watches), 1);
-    // (kube tells a broken watch from one that ended only in its debug log.)
+    // (kube distinguishes a broken watch from one that ended only in its debug log.)
     assert_eq!(next(&mut stream).await, "end");
     assert_eq!(proxy.open_watches(&watches), 0);
     proxy.inject(watches.clone().times(1), Fault::WatchExpired);
