@@ -7,12 +7,12 @@ WEFT := target/release/weft
 TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
 
-.PHONY: help setup build images demo test test-host test-nodes test-placement test-long fuzz mutants check fmt generate bench cluster cluster-up cluster-down cluster-clean
+.PHONY: help setup build images demo test test-host test-nodes test-placement test-versions test-long fuzz mutants check fmt generate bench cluster cluster-up cluster-down cluster-clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
 
-setup: ## Install what is missing on this machine and build the control plane's programs (once, about 6 minutes)
+setup: ## Install what is missing on this machine and build the control plane's programs (once, about 6 minutes; K8S=1.33 builds this version)
 	@scripts/setup
 
 build: ## Build the release binaries of weft and weft-agent, and the test environment
@@ -24,8 +24,11 @@ images: build ## Write the container images of Weft as OCI archives, without a r
 demo: setup build ## Show it: a real control plane, Weft installed as a user would, everything Available (KEEP=1 leaves it up)
 	@scripts/demo
 
-test: setup ## Run all tests; each suite prints its time
+test: setup ## Run all tests; each suite prints its time (K8S=1.33: those that start a control plane, with this version of Kubernetes)
 	@scripts/test
+
+test-versions: setup ## Run the tests that start a control plane with every supported version of Kubernetes, and sum up
+	@scripts/test-versions
 
 test-long: setup ## Run all tests, some exhaustively: a kill before and after every single write, five times the random histories
 	@WEFT_EXHAUSTIVE=1 scripts/test
@@ -75,6 +78,7 @@ cluster-clean: ## End it and remove what it left, and the built programs of cont
 	rm -rf $(CLUSTER)
 	scripts/control-plane --clean
 	scripts/etcd-tools --clean
+	scripts/health --clean
 	scripts/node-programs --clean
 	scripts/services --clean
 	scripts/cargo-program cargo-deny --clean

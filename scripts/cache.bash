@@ -45,6 +45,10 @@ install_network_manager() {
 # pinned MODULE PATH: the version of PATH that MODULE's go.mod requires (a path alone on its line is a tool)
 pinned() { awk -v path="$2" '$1 == path && NF > 1 { print $2; exit } $1 == "require" && $2 == path { print $3; exit }' "$modules/$1/go.mod"; }
 
+# kubernetes_versions: the supported minor versions of Kubernetes, oldest first: each has a folder
+kubernetes_versions() { (cd "$modules/kubernetes" && printf '%s\n' *) | sort -V; }
+newest_kubernetes() { kubernetes_versions | tail -n 1; }
+
 # need_go HELP: sets go_version and go_arch, or ends with the advice
 need_go() {
   command -v go >/dev/null || die "Go 1.26 or newer is needed for the build, and there is no 'go' in PATH.
@@ -83,10 +87,10 @@ build() {
   say "  $(printf '%-28s %4d s' "$program" $((SECONDS - start)))"
 }
 
-# stamp: -X flags with the version of Kubernetes; without them its programs say v0.0.0-master
+# stamp MODULE: -X flags with the version of Kubernetes that MODULE pins; without them its programs say v0.0.0-master
 stamp() {
   local kubernetes major minor version=k8s.io/component-base/version
-  kubernetes=$(pinned kubernetes k8s.io/kubernetes)
+  kubernetes=$(pinned "$1" k8s.io/kubernetes)
   IFS=. read -r major minor _ <<<"${kubernetes#v}"
   echo "-X $version.gitVersion=$kubernetes -X $version.gitMajor=$major -X $version.gitMinor=$minor"
 }

@@ -3,7 +3,7 @@
 //! `kubectl apply` itself refuses a configuration that can never work. No webhook is needed. Three
 //! things hold for every rule:
 //!
-//! - **CEL of Kubernetes 1.32**, the oldest version that Weft runs on.
+//! - **CEL of Kubernetes 1.33**, the oldest version that Weft runs on.
 //! - **It stands as low in the schema as it can.** A rule is not enforced on an update that leaves
 //!   its part of the object as it was (CRDValidationRatcheting, on since 1.30), so an old object
 //!   that breaks a rule can still be changed elsewhere.

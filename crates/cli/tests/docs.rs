@@ -539,6 +539,71 @@ fn every_variable_of_ours_is_read_somewhere() {
     }
 }
 
+/// The minor versions of Kubernetes that Weft supports, oldest first: each has a folder with the
+/// pinned version of its control plane.
+fn supported_versions() -> Vec<u32> {
+    let mut versions: Vec<u32> = fs::read_dir(root().join("testenv/kubernetes"))
+        .unwrap()
+        .map(|folder| {
+            let name = folder.unwrap().file_name().into_string().unwrap();
+            name.strip_prefix("1.").unwrap().parse().unwrap()
+        })
+        .collect();
+    versions.sort_unstable();
+    versions
+}
+
+#[test]
+fn each_supported_version_of_kubernetes_is_pinned_in_its_folder() {
+    let versions = supported_versions();
+    let (oldest, newest) = (versions[0], versions[versions.len() - 1]);
+    assert_eq!(versions, (oldest..=newest).collect::<Vec<_>>());
+    for minor in versions {
+        let module = format!("testenv/kubernetes/1.{minor}/go.mod");
+        let pinned = all(
+            &fs::read_to_string(root().join(&module)).unwrap(),
+            r"k8s.io/kubernetes v1\.(\d+)\.",
+        );
+        assert_eq!(pinned, [minor.to_string()].into(), "{module}");
+    }
+}
+
+#[test]
+fn documents_give_the_supported_versions_of_kubernetes() {
+    let versions = supported_versions();
+    let range = format!("1.{} to 1.{}", versions[0], versions[versions.len() - 1]);
+    let given = Regex::new(r"Kubernetes\s+(1\.\d+)\s+to\s+(1\.\d+)").unwrap();
+    let mut giving = BTreeSet::new();
+    // The changelog keeps the versions of earlier releases.
+    let mut current = documents();
+    current.retain(|document| document.path != "CHANGELOG.md");
+    for document in current {
+        for found in given.captures_iter(&document.text) {
+            let found = format!("{} to {}", &found[1], &found[2]);
+            assert_eq!(
+                found, range,
+                "left: {}, right: testenv/kubernetes",
+                document.path
+            );
+            giving.insert(document.path.clone());
+        }
+    }
+    for path in [
+        "README.md",
+        "docs/contributing.md",
+        "docs/install.md",
+        "docs/maturity.md",
+    ] {
+        assert!(
+            giving.contains(path),
+            "{path} gives no versions of Kubernetes"
+        );
+    }
+    let rules = fs::read_to_string(root().join("crates/api/src/rules.rs")).unwrap();
+    let oldest = format!("CEL of Kubernetes 1.{}**", versions[0]);
+    assert!(rules.contains(&oldest), "crates/api/src/rules.rs: {oldest}");
+}
+
 #[test]
 fn the_configuration_on_the_first_screen_is_valid() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();

@@ -19,7 +19,8 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Finds the programs, in this order:
+    /// Finds the programs, in this order. If `K8S` names a version of Kubernetes, only the script
+    /// counts, which builds this version.
     ///
     /// 1. the folder `WEFT_CONTROL_PLANE`, which must then hold all of them;
     /// 2. those in the folder `KUBEBUILDER_ASSETS` (it usually holds etcd, kube-apiserver and
@@ -28,15 +29,19 @@ impl Programs {
     ///    some minutes and shows its progress on stderr.
     ///
     /// # Errors
-    /// A variable names a folder without the programs, or the build failed (its output is on
-    /// stderr).
+    /// A variable names a folder without the programs, `K8S` names no supported version, or the
+    /// build failed (its output is on stderr).
     pub fn find() -> Result<Self> {
-        if let Some(folder) = path_from_env("WEFT_CONTROL_PLANE") {
+        let given = |variable| match path_from_env("K8S") {
+            Some(_) => None,
+            None => path_from_env(variable),
+        };
+        if let Some(folder) = given("WEFT_CONTROL_PLANE") {
             return Ok(Self {
                 folders: vec![folder],
             });
         }
-        let mut folders: Vec<_> = path_from_env("KUBEBUILDER_ASSETS").into_iter().collect();
+        let mut folders: Vec<_> = given("KUBEBUILDER_ASSETS").into_iter().collect();
         let built = folder_from_script("control-plane", &[]).context(
             "the control plane's programs are missing, and WEFT_CONTROL_PLANE names no folder with them",
         )?;
