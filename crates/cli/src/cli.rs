@@ -7,7 +7,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{
     commands::{
-        completion, crds, manifests, migrate, node, operator, plan, release, render,
+        completion, crds, explain, manifests, migrate, node, operator, plan, release, render,
         render_network, status, uninstall, validate, version,
     },
     output::{self, Style},
@@ -42,6 +42,7 @@ enum Command {
     Plan(plan::Args),
     Migrate(migrate::Args),
     Status(status::Args),
+    Explain(explain::Args),
     Uninstall(uninstall::Args),
     Release(release::Args),
     Manifests(manifests::Args),
@@ -74,6 +75,7 @@ impl Cli {
             Command::Plan(args) => plan::run(&args),
             Command::Migrate(args) => migrate::run(&args),
             Command::Status(args) => status::run(&args),
+            Command::Explain(args) => explain::run(&args),
             Command::Uninstall(args) => uninstall::run(&args),
             Command::Release(args) => release::run(&args),
             Command::Manifests(args) => manifests::run(&args),

@@ -10,6 +10,7 @@
 //! - [`placement`]: what a PlacementAPI leads to with what stands next to it;
 //! - [`keepers`], [`migration`]: which operators Weft would replace, and what keeps them;
 //! - [`online`]: which cluster, and what of Weft is in it;
+//! - [`reasons`]: the meaning of each condition and event;
 //! - [`output`]: how results are written.
 //!
 //! Exit codes: 0 done, 1 the answer is no (invalid, changes), 2 it could not be found out: wrong
@@ -39,6 +40,7 @@ mod online;
 mod output;
 mod placement;
 mod planned;
+mod reasons;
 mod reports;
 mod review;
 mod schema;

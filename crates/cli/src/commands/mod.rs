@@ -2,6 +2,7 @@
 
 pub mod completion;
 pub mod crds;
+pub mod explain;
 pub mod manifests;
 pub mod migrate;
 pub mod node;
