@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 
 use crate::schema;
 
+/// The category of all kinds: `kubectl get weft` shows the objects of all of them.
+const CATEGORY: &str = "weft";
+
 /// A kind. All of its versions have one schema, so that objects need no conversion between them,
 /// and a status that is written apart.
 pub(crate) struct Definition<'a> {
@@ -17,7 +20,7 @@ pub(crate) struct Definition<'a> {
     /// Its name in URLs.
     pub plural: &'a str,
     /// Short name for the command line.
-    pub short_name: Option<&'a str>,
+    pub short_name: &'a str,
     /// `Cluster` or `Namespaced`.
     pub scope: &'a str,
     /// The versions that are served.
@@ -73,13 +76,10 @@ impl Definition<'_> {
         });
         let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let given_up = given_up.map(|name| version(name, false, &anything));
-        let mut names = json!({
+        let names = json!({
             "kind": kind, "listKind": format!("{kind}List"), "plural": plural,
-            "singular": kind.to_lowercase()
+            "singular": kind.to_lowercase(), "shortNames": [short_name], "categories": [CATEGORY]
         });
-        if let Some(short_name) = short_name {
-            names["shortNames"] = json!([short_name]);
-        }
         let definition = json!({
             "metadata": {"name": format!("{plural}.{group}")},
             "spec": {
@@ -104,6 +104,14 @@ pub(crate) fn object<Spec: JsonSchema, Status: JsonSchema>(description: &str) ->
             "spec": schema::structural::<Spec>(), "status": schema::structural::<Status>()
         },
     })
+}
+
+/// The same of an object that an operator has to look at: until its first status, the object says
+/// that no generation of it was observed. Otherwise kstatus would call it Current, since it has
+/// neither conditions nor a generation (`status.go`, "checkGeneration"). Flux does the same.
+pub(crate) fn with_unobserved_status(mut schema: Value) -> Value {
+    schema["properties"]["status"]["default"] = json!({"observedGeneration": -1});
+    schema
 }
 
 /// The same of an object that must have a specification.
@@ -132,6 +140,16 @@ pub(crate) fn condition(name: &str, description: &str) -> Value {
         "string",
         description,
         &format!(".status.conditions[?(@.type==\"{name}\")].status"),
+    )
+}
+
+/// The column with the reason why the object is, or is not, ready.
+pub(crate) fn reason() -> Value {
+    column(
+        "Reason",
+        "string",
+        "Why it is not ready.",
+        ".status.conditions[?(@.type==\"Ready\")].reason",
     )
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::{Timestamp, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use weft_api::placement::Condition;
-use weft_plan::escape;
+use weft_plan::{escape, health};
 
 /// The type of the condition that sums up all others.
 pub const READY: &str = "Ready";
@@ -198,6 +198,19 @@ impl State {
         self.status == "True"
     }
 
+    /// Returns the condition that kstatus reads next to Ready in this state. Reconciling holds while
+    /// a step is under way or not begun, and Stalled after an error, until a person acts.
+    fn aside(&self) -> Option<(&'static str, Self)> {
+        let [_, reconciling, stalled] = health::TYPES;
+        let name = match (self.status.as_str(), self.severity.as_deref()) {
+            ("True", _) => return None,
+            ("False", Some("Error" | "Warning")) => stalled,
+            _ => reconciling,
+        };
+        let state = Self::new("True", None, &self.reason, self.message.as_str());
+        Some((name, state))
+    }
+
     /// How bad it is: the least is the worst.
     fn rank(&self) -> u8 {
         match (self.status.as_str(), self.severity.as_deref()) {
@@ -275,8 +288,9 @@ impl Steps {
         self.0.values().all(State::is_ready)
     }
 
-    /// The list of `status.conditions`: Ready first, the others by name. A condition that says the
-    /// same as before keeps its time. Every other one is of this second.
+    /// The list of `status.conditions`: Ready first, the steps by name, and Reconciling or Stalled
+    /// while they hold. A condition that says the same as before keeps its time. Every other one is
+    /// of this second.
     pub fn conditions(&self, previous: &[Condition], now: Timestamp) -> Vec<Condition> {
         let second = Time(now.round(Unit::Second).unwrap_or(now));
         let with_time = |name: &str, state: State| {
@@ -303,8 +317,10 @@ impl Steps {
             .filter(|worst| !worst.is_ready())
             .unwrap_or_else(|| State::ready(COMPLETE));
         steps.sort_by(|(_, one), (_, other)| one.type_.cmp(&other.type_));
+        let aside = sum.aside().map(|(name, state)| with_time(name, state));
         std::iter::once(with_time(READY, sum))
             .chain(steps.into_iter().map(|(_, condition)| condition))
+            .chain(aside)
             .collect()
     }
 }
@@ -325,12 +341,16 @@ pub fn blocked(
     let since = known
         .and_then(|known| known.last_transition_time.clone())
         .unwrap_or(second);
+    let [_, _, stalled] = health::TYPES;
     let steps = previous
         .iter()
-        .filter(|known| known.type_ != READY)
+        .filter(|known| !health::TYPES.contains(&known.type_.as_str()))
         .cloned();
+    // Weft does nothing until a person acts.
+    let aside = State::new("True", None, reason, message).into_condition(stalled, since.clone());
     std::iter::once(state.into_condition(READY, since))
         .chain(steps)
+        .chain([aside])
         .collect()
 }
 
@@ -372,13 +392,37 @@ mod tests {
             ),
             (READY, "Unknown", Some("Forbidden"))
         );
-        assert_eq!(first[1..], ready[1..]);
+        let steps = ready.len() - 1;
+        assert_eq!(first[1..steps], ready[1..steps]);
+        assert_eq!(
+            (first[steps].type_.as_str(), first[steps].reason.as_deref()),
+            ("Stalled", Some("Forbidden"))
+        );
         assert_eq!(
             blocked(&first, "Forbidden", "may not look", at(3)),
             first,
             "the same again is no transition"
         );
         assert_ne!(blocked(&first, "Forbidden", "may not write", at(3)), first);
+    }
+
+    #[test]
+    fn kstatus_gets_reconciling_before_and_stalled_after_an_error() {
+        let aside = |state: State| {
+            let mut steps = Steps::default();
+            for step in Step::ALWAYS {
+                steps.set(step, State::ready("fine"));
+            }
+            steps.set(Step::Db, state);
+            let all = steps.conditions(&[], at(1));
+            let last = all.last().unwrap();
+            (last.type_.clone(), last.message.clone().unwrap())
+        };
+        let of = |type_: &str, message: &str| (type_.to_owned(), message.to_owned());
+        assert_eq!(aside(State::requested("m")), of("Reconciling", "m"));
+        assert_eq!(aside(State::unknown("m")), of("Reconciling", "m"));
+        assert_eq!(aside(State::error("m")), of("Stalled", "m"));
+        assert_eq!(aside(State::ready("m")).0, "TLSInputReady", "none holds");
     }
 
     #[test]
@@ -432,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_fourteen_at_first_and_ready_stands_before_the_others_by_name() {
+    fn conditions_start_with_ready_and_the_steps_by_name() {
         let conditions = Steps::default().conditions(&[], at(7));
         let names: Vec<_> = conditions.iter().map(|one| one.type_.as_str()).collect();
         assert_eq!(
@@ -451,7 +495,8 @@ mod tests {
                 "RoleReady",
                 "ServiceAccountReady",
                 "ServiceConfigReady",
-                "TLSInputReady"
+                "TLSInputReady",
+                "Reconciling"
             ]
         );
         assert!(conditions.iter().all(|one| one.status == "Unknown"

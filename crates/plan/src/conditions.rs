@@ -9,6 +9,7 @@ use weft_api::Condition;
 use crate::{
     drift::{self, PAUSE_ANNOTATION},
     escape,
+    health::whole_seconds,
     report::{FailureClass, Paused, Report},
     rollout::Rollout,
 };
@@ -157,15 +158,10 @@ fn condition_with(
         message: text(&escape::text(&verdict.message)),
         last_transition_time: unchanged
             .and_then(|condition| condition.last_transition_time.clone())
-            .or_else(|| Some(Time(seconds(now)))),
+            .or_else(|| Some(Time(whole_seconds(now)))),
         last_heartbeat_time: None,
         observed_generation: Some(generation),
     }
-}
-
-/// Times in Kubernetes objects have whole seconds.
-fn seconds(now: Timestamp) -> Timestamp {
-    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 fn paused_by(paused: &Paused, removing: bool) -> Verdict {

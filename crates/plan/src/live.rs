@@ -14,6 +14,19 @@ use serde_json::Value;
 #[derive(Clone, Copy, Debug)]
 pub struct Live<'a>(&'a Value);
 
+/// Returns the text of a field, for example `message` of a condition. A field that is missing or no
+/// text reads as empty.
+pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or_default()
+}
+
+/// Reports whether an owner reference names an object of this kind, in any version of the API
+/// group.
+pub fn is_reference_to(reference: &Value, group: &str, kind: &str) -> bool {
+    let version = text(reference, "apiVersion").split_once('/');
+    reference["kind"] == kind && version.is_some_and(|(named, _)| named == group)
+}
+
 /// Returns the condition of a type, for example `Available`, in a status.
 pub fn condition<'a>(status: &'a Value, name: &str) -> Option<&'a Value> {
     let conditions = status["conditions"].as_array()?;
@@ -29,16 +42,20 @@ impl<'a> Live<'a> {
     }
 
     fn text(self, field: &str) -> &'a str {
-        self.0["metadata"][field].as_str().unwrap_or_default()
+        text(&self.0["metadata"], field)
     }
 
     fn list(self, field: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
         self.0["metadata"][field].as_array().into_iter().flatten()
     }
 
+    fn map(self, field: &str) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
+        self.0["metadata"][field].as_object().into_iter().flatten()
+    }
+
     /// Returns the kind, for example `DaemonSet`.
     pub fn kind(self) -> &'a str {
-        self.0["kind"].as_str().unwrap_or_default()
+        text(self.0, "kind")
     }
 
     /// Returns the name.
@@ -49,6 +66,12 @@ impl<'a> Live<'a> {
     /// Returns the namespace, which is empty if the kind is cluster-scoped.
     pub fn namespace(self) -> &'a str {
         self.text("namespace")
+    }
+
+    /// Returns the namespace, or none if the object names none: the kind is cluster-scoped, or a
+    /// file leaves the namespace to the command.
+    pub fn stated_namespace(self) -> Option<&'a str> {
+        self.0["metadata"]["namespace"].as_str()
     }
 
     /// Returns the uid, which no other object of the cluster ever has.
@@ -80,6 +103,22 @@ impl<'a> Live<'a> {
     /// grows with every write (Kubernetes API concepts, "Resource versions").
     pub fn resource_version(self) -> u64 {
         self.text("resourceVersion").parse().unwrap_or_default()
+    }
+
+    /// Returns the resourceVersion as the API server writes it. A patch that repeats it fails with
+    /// a conflict if the object has changed.
+    pub fn resource_version_text(self) -> &'a str {
+        self.text("resourceVersion")
+    }
+
+    /// Returns the labels with their values, which are text.
+    pub fn labels(self) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
+        self.map("labels")
+    }
+
+    /// Returns the annotations with their values, which are text.
+    pub fn annotations(self) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
+        self.map("annotations")
     }
 
     /// Returns the value of a label.
@@ -117,6 +156,13 @@ impl<'a> Live<'a> {
         self.owners().any(|owner| owner["uid"] == uid)
     }
 
+    /// Returns the first owner reference to an object of this kind, in any version of the API
+    /// group.
+    pub fn owner_of(self, group: &str, kind: &str) -> Option<&'a Value> {
+        self.owners()
+            .find(|owner| is_reference_to(owner, group, kind))
+    }
+
     /// Returns the condition of a type, for example `Available`.
     pub fn condition(self, name: &str) -> Option<&'a Value> {
         condition(&self.0["status"], name)
@@ -145,7 +191,27 @@ mod tests {
                 (object.finalizers().count(), object.resource_version()),
                 (0, 0)
             );
+            assert_eq!(
+                (object.labels().count(), object.stated_namespace()),
+                (0, None)
+            );
             assert!(!object.is_being_deleted());
+        }
+    }
+
+    #[test]
+    fn an_owner_is_found_by_kind_and_group_in_any_version() {
+        let object = json!({"metadata": {"ownerReferences": [
+            {"apiVersion": "v1", "kind": "Node"},
+            {"apiVersion": "apps/v1beta2", "kind": "DaemonSet", "name": "multus"},
+        ]}});
+        let object = Live::of(&object);
+        assert_eq!(
+            text(object.owner_of("apps", "DaemonSet").unwrap(), "name"),
+            "multus"
+        );
+        for (group, kind) in [("apps", "Deployment"), ("app", "DaemonSet"), ("v1", "Node")] {
+            assert_eq!(object.owner_of(group, kind), None, "{group} {kind}");
         }
     }
 

@@ -6,15 +6,43 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 
-/// User, verb, object and time of every request, without bodies. One event a request: at its end,
-/// or for a watch when its answer starts, so that an open watch is there too.
+/// User, verb, object and time of every request. One event a request: at its end, or for a watch
+/// when its answer starts, so that an open watch is there too. Of writes to the status of Weft's
+/// kinds also the whole object that is the answer, and of no other request a body.
 pub(crate) const POLICY: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
+- level: RequestResponse
+  verbs: [patch, update]
+  resources:
+  - {group: networkaddonsoperator.network.kubevirt.io, resources: ['*/status']}
+  - {group: networkoperator.openshift.io, resources: ['*/status']}
+  - {group: nmstate.io, resources: ['*/status']}
+  - {group: placement.openstack.org, resources: ['*/status']}
 - level: Metadata
 ";
+
+/// The objects of Weft's kinds, as each write to their status has left them, in order.
+pub(crate) fn statuses(log: &Path) -> Result<Vec<Value>> {
+    let text =
+        std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let written = whole
+        .lines()
+        .filter(|line| line.contains("\"responseObject\""));
+    let mut objects = Vec::new();
+    for line in written {
+        let mut event: Value =
+            serde_json::from_str(line).with_context(|| format!("not an audit event: {line}"))?;
+        if event["responseStatus"]["code"] == 200 {
+            objects.push(event["responseObject"].take());
+        }
+    }
+    Ok(objects)
+}
 
 /// A request as the API server saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]

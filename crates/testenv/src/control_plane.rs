@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::{
@@ -122,6 +123,49 @@ impl ControlPlane {
             None,
             self.dir.path(),
         )?);
+        if again {
+            self.touch_pods().await?;
+        }
+        Ok(())
+    }
+
+    /// Changes an annotation of each pod once kwok holds the Leases of all nodes.
+    ///
+    /// kwok looks at the pods of a node only once by itself, just after it has taken the node's
+    /// Lease. If its cache does not have that Lease yet, kwok passes over the pods, and looks at
+    /// each of them again only when it changes (`PodController.watchResources` and `readOnly` of
+    /// kwok 0.8). So without this, a pod may keep the state of the stages before for ever.
+    async fn touch_pods(&self) -> Result<()> {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), "kube-node-lease");
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        within(START_TIMEOUT, PAUSE, async || {
+            let held = leases.list(&ListParams::default()).await?.items.len();
+            let all = nodes.list(&ListParams::default()).await?.items.len();
+            Ok((held >= all)
+                .then_some(())
+                .ok_or(format!("kwok holds {held} Leases of {all} nodes")))
+        })
+        .await?;
+        let change = serde_json::json!({
+            "metadata": {"annotations": {"testenv.weft.network/kwok-since": Timestamp::now().to_string()}}
+        });
+        let pods: Api<Pod> = Api::all(self.client.clone());
+        for pod in pods.list(&ListParams::default()).await? {
+            let (name, namespace) = (
+                pod.metadata.name.unwrap_or_default(),
+                pod.metadata.namespace.unwrap_or_default(),
+            );
+            let patched = Api::<Pod>::namespaced(self.client.clone(), &namespace)
+                .patch(&name, &PatchParams::default(), &Patch::Merge(&change))
+                .await;
+            match patched {
+                // It has ended meanwhile.
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                other => {
+                    other?;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -383,6 +427,16 @@ impl ControlPlane {
     /// As [`audit_events`](Self::audit_events).
     pub fn audit_events_of(&self, user: &str) -> Result<Vec<AuditEvent>> {
         self.audited(Some(user))
+    }
+
+    /// The objects of Weft's kinds (NetworkAddonsConfig, NetworkConfig, those of nmstate.io, and
+    /// PlacementAPI), as each write to their status has left them, in order.
+    ///
+    /// # Errors
+    /// As [`audit_events`](Self::audit_events).
+    pub fn written_statuses(&self) -> Result<Vec<serde_json::Value>> {
+        audit::statuses(&self.dir.path().join("audit.log"))
+            .context("start the control plane with .audit(true)")
     }
 
     fn audited(&self, user: Option<&str>) -> Result<Vec<AuditEvent>> {

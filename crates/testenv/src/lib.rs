@@ -33,6 +33,7 @@ mod builder;
 mod command;
 mod control_plane;
 mod definitions;
+pub mod health;
 pub mod host_lab;
 mod init;
 pub mod lab;

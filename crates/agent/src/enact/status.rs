@@ -6,7 +6,10 @@ use weft_api::{
     Condition,
     node_network::{NodeNetworkConfigurationEnactmentStatus as Status, Outcome},
 };
-use weft_plan::escape;
+use weft_plan::{
+    escape,
+    health::{Cause, Health},
+};
 
 use super::wish::Wish;
 use crate::transaction::Failure;
@@ -82,6 +85,30 @@ impl State {
     }
 }
 
+impl State {
+    /// Returns the verdict for kstatus. A contradiction waits for a person, whatever the node has.
+    fn health(&self, reason: &str, message: String, aside: &Aside) -> Health {
+        if let Some(conflict) = &aside.conflict {
+            return Health::Stalled(Cause {
+                reason: DISAGREE.to_owned(),
+                message: conflict.clone(),
+            });
+        }
+        let cause = Cause {
+            reason: reason.to_owned(),
+            message,
+        };
+        match self {
+            Self::Available { .. } => Health::Ready(cause),
+            Self::Progressing | Self::Pending | Self::Retrying { .. } => Health::Reconciling(cause),
+            Self::Aborted | Self::Failed { .. } => Health::Stalled(cause),
+        }
+    }
+}
+
+/// The reason of two policies that contradict each other.
+const DISAGREE: &str = "PoliciesDisagree";
+
 /// Next to the state, what may hold as well.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Aside {
@@ -135,11 +162,15 @@ pub(super) fn conditions(
     }
     for (type_, reason, message) in [
         ("Drifted", "HostDiffers", &aside.drifted),
-        ("Conflict", "PoliciesDisagree", &aside.conflict),
+        ("Conflict", DISAGREE, &aside.conflict),
     ] {
         if let Some(message) = message {
             wanted.push((type_, "True", reason, message.clone()));
         }
+    }
+    let health = state.health(reason, message, aside);
+    for (type_, status, cause) in health.conditions() {
+        wanted.push((type_, status, &cause.reason, cause.message.clone()));
     }
     wanted
         .into_iter()
@@ -215,6 +246,7 @@ pub(super) fn early(phase: &str, message: String) -> Outcome {
 #[cfg(test)]
 mod tests {
     use weft_api::node_network::Decision;
+    use weft_plan::health;
 
     use super::*;
     use crate::transaction::Phase;
@@ -286,7 +318,7 @@ mod tests {
         for (state, statuses, reason, message) in cases {
             let conditions = conditions(&wish(Status::default()), &state, &Aside::default(), at(0));
             assert_eq!(
-                conditions
+                conditions[..5]
                     .iter()
                     .map(|condition| condition.status.as_str())
                     .collect::<Vec<_>>()
@@ -308,6 +340,46 @@ mod tests {
                     .all(|condition| condition.observed_generation == Some(3))
             );
         }
+    }
+
+    #[test]
+    fn kstatus_gets_the_verdict_of_the_state() {
+        let verdict = |state: State, aside: Aside| {
+            let all = conditions(&wish(Status::default()), &state, &aside, at(0));
+            let verdict = all
+                .iter()
+                .filter(|one| health::TYPES.contains(&one.type_.as_str()) && one.status == "True");
+            verdict.map(|one| one.type_.clone()).collect::<Vec<_>>()
+        };
+        let message = || "m".to_owned();
+        for (state, expected) in [
+            (State::Progressing, "Reconciling"),
+            (State::Pending, "Reconciling"),
+            (State::Retrying { message: message() }, "Reconciling"),
+            (State::Aborted, "Stalled"),
+            (State::Failed { message: message() }, "Stalled"),
+            (
+                State::Available {
+                    message: RECONCILED,
+                },
+                "Ready",
+            ),
+        ] {
+            assert_eq!(verdict(state, Aside::default()), [expected]);
+        }
+        let contradicted = Aside {
+            conflict: Some(message()),
+            ..Aside::default()
+        };
+        assert_eq!(
+            verdict(
+                State::Available {
+                    message: RECONCILED
+                },
+                contradicted
+            ),
+            ["Stalled"]
+        );
     }
 
     #[test]
@@ -364,7 +436,8 @@ mod tests {
             },
             at(20),
         );
-        assert_eq!(drifted[..5], first[..]);
+        assert_eq!(drifted[..5], first[..5]);
+        assert_eq!(drifted[6..], first[5..], "the verdict stays");
         assert_eq!(
             (
                 drifted[5].type_.as_str(),

@@ -11,7 +11,7 @@ use weft_node_network::{
     secrets::{self, Place},
     state,
 };
-use weft_plan::escape;
+use weft_plan::{escape, health};
 
 use crate::{
     host::{Backend, HostError, NMSTATE_VERSION},
@@ -197,6 +197,12 @@ impl Conditions<'_> {
     fn outcome(&mut self, good: bool, reason: &str, message: &str) {
         self.set("Available", good, reason, message);
         self.set("Failing", !good, reason, message);
+        // In the words of kstatus. The agent tries again when the host or the object changes.
+        let [ready, _, stalled] = health::TYPES;
+        self.set(ready, good, reason, message);
+        if !good {
+            self.set(stalled, true, reason, message);
+        }
     }
 
     fn complete(&mut self, left_out: &[String]) {

@@ -6,7 +6,9 @@ use super::{
     GROUP, KIND, NetworkAddonsConfigSpec, NetworkAddonsConfigStatus, PLURAL, VERSION,
     VERSION_V1ALPHA1, rules,
 };
-use crate::definition::{Definition, age, column, condition, object, with_name};
+use crate::definition::{
+    Definition, age, column, condition, object, reason, with_name, with_unobserved_status,
+};
 
 /// The definition of `NetworkAddonsConfig`, as it is installed in a cluster. It may be applied over
 /// one that has `v1alpha1` alone, with any schema.
@@ -18,7 +20,7 @@ pub fn crd() -> CustomResourceDefinition {
         group: GROUP,
         kind: KIND,
         plural: PLURAL,
-        short_name: Some("nac"),
+        short_name: "nac",
         scope: "Cluster",
         versions: &[VERSION, VERSION_V1ALPHA1],
         stored: VERSION,
@@ -27,6 +29,7 @@ pub fn crd() -> CustomResourceDefinition {
             condition("Available", "Whether all components work."),
             condition("Progressing", "Whether something is being rolled out."),
             condition("Degraded", "Whether something failed."),
+            reason(),
             column(
                 "Version",
                 "string",
@@ -36,7 +39,7 @@ pub fn crd() -> CustomResourceDefinition {
             age(),
         ],
         schema: with_name(
-            schema,
+            with_unobserved_status(schema),
             "Always cluster: other objects are not acted on.",
             &rules::object_name(),
         ),

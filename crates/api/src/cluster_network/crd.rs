@@ -4,7 +4,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 use super::{GROUP, KIND, NetworkConfigSpec, NetworkConfigStatus, PLURAL, VERSION, rules};
 use crate::definition::{
-    Definition, age, column, condition, object, with_name, with_specification,
+    Definition, age, column, condition, object, reason, with_name, with_specification,
+    with_unobserved_status,
 };
 
 /// The definition of `NetworkConfig`, as it is installed in a cluster. It may be applied over that
@@ -17,7 +18,7 @@ pub fn crd() -> CustomResourceDefinition {
         group: GROUP,
         kind: KIND,
         plural: PLURAL,
-        short_name: None,
+        short_name: "nwc",
         scope: "Cluster",
         versions: &[VERSION],
         stored: VERSION,
@@ -35,10 +36,11 @@ pub fn crd() -> CustomResourceDefinition {
                 "Degraded",
                 "Whether something failed, or a change is refused.",
             ),
+            reason(),
             age(),
         ],
         schema: with_name(
-            with_specification(schema),
+            with_unobserved_status(with_specification(schema)),
             "Always default: other objects are not acted on.",
             &rules::name(),
         ),

@@ -13,7 +13,7 @@ use super::{
     NodeNetworkConfigurationPolicyStatus, NodeNetworkStateSpec, NodeNetworkStateStatus, VERSION_V1,
     VERSION_V1ALPHA1, VERSION_V1BETA1, enactment, installation, policy, rules, state,
 };
-use crate::definition::{Definition, column, object, with_name};
+use crate::definition::{Definition, age, column, object, with_name, with_unobserved_status};
 
 /// The definitions, as they are installed in a cluster: of `NodeNetworkState`,
 /// `NodeNetworkConfigurationPolicy`, `NodeNetworkConfigurationEnactment` and `NMState`.
@@ -23,9 +23,9 @@ use crate::definition::{Definition, column, object, with_name};
 pub fn crds() -> [CustomResourceDefinition; 4] {
     [
         definition(
-            (state::KIND, state::PLURAL, Some("nns")),
+            (state::KIND, state::PLURAL, "nns"),
             state::VERSION,
-            vec![],
+            vec![age(), status(), reason()],
             with_rules(
                 object::<NodeNetworkStateSpec, NodeNetworkStateStatus>(
                     "The network of the node of the same name: what it is, and what this one node should have beside what policies say.",
@@ -34,19 +34,22 @@ pub fn crds() -> [CustomResourceDefinition; 4] {
             ),
         ),
         definition(
-            (policy::KIND, policy::PLURAL, Some("nncp")),
+            (policy::KIND, policy::PLURAL, "nncp"),
             policy::VERSION,
             vec![status(), reason()],
             with_name(
-                object::<NodeNetworkConfigurationPolicySpec, NodeNetworkConfigurationPolicyStatus>(
-                    "Says what the networks of some nodes should be.",
-                ),
+                with_unobserved_status(object::<
+                    NodeNetworkConfigurationPolicySpec,
+                    NodeNetworkConfigurationPolicyStatus,
+                >(
+                    "Says what the networks of some nodes should be."
+                )),
                 "The name. It is also the second part of the names of its enactments.",
                 &rules::policy_name(),
             ),
         ),
         definition(
-            (enactment::KIND, enactment::PLURAL, Some("nnce")),
+            (enactment::KIND, enactment::PLURAL, "nnce"),
             // kubernetes-nmstate stored them as v1 for a while.
             enactment::VERSION,
             vec![status(), status_age(), reason()],
@@ -58,13 +61,13 @@ pub fn crds() -> [CustomResourceDefinition; 4] {
             )),
         ),
         definition(
-            (installation::KIND, installation::PLURAL, None),
+            (installation::KIND, installation::PLURAL, "nms"),
             installation::VERSION,
             vec![status(), reason()],
             with_name(
-                object::<NMStateSpec, NMStateStatus>(
+                with_unobserved_status(object::<NMStateSpec, NMStateStatus>(
                     "Brings the agent to the nodes. Of several objects the oldest counts.",
-                ),
+                )),
                 "The name: any will do.",
                 &rules::installation_name(),
             ),
@@ -74,7 +77,7 @@ pub fn crds() -> [CustomResourceDefinition; 4] {
 
 /// A kind of this API.
 fn definition(
-    (kind, plural, short_name): (&'static str, &'static str, Option<&'static str>),
+    (kind, plural, short_name): (&'static str, &'static str, &'static str),
     stored: &'static str,
     columns: Vec<Value>,
     schema: Value,

@@ -93,22 +93,25 @@ fn names_versions_and_columns_are_those_of_kubernetes_nmstate() {
         format!("Status {}", one("type")),
         format!("Reason {}", one("reason")),
     );
-    let age = format!("Status Age {}", one("lastTransitionTime"));
-    let none: [String; 0] = [];
+    let since = format!("Status Age {}", one("lastTransitionTime"));
+    let age = "Age .metadata.creationTimestamp".to_owned();
     assert_eq!(
         summary,
         [
-            format!("nodenetworkstates NodeNetworkState [\"nns\"] [\"v1\", \"v1beta1*\"] {none:?}"),
+            format!(
+                "nodenetworkstates NodeNetworkState [\"nns\"] [\"v1\", \"v1beta1*\"] {:?}",
+                [&age, &status, &reason]
+            ),
             format!(
                 "nodenetworkconfigurationpolicies NodeNetworkConfigurationPolicy [\"nncp\"] [\"v1*\", \"v1beta1\"] {:?}",
                 [&status, &reason]
             ),
             format!(
                 "nodenetworkconfigurationenactments NodeNetworkConfigurationEnactment [\"nnce\"] [\"v1\", \"v1beta1*\"] {:?}",
-                [&status, &age, &reason]
+                [&status, &since, &reason]
             ),
             format!(
-                "nmstates NMState [] [\"v1*\", \"v1beta1\"] {:?}",
+                "nmstates NMState [\"nms\"] [\"v1*\", \"v1beta1\"] {:?}",
                 [&status, &reason]
             ),
         ]

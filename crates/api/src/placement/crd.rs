@@ -3,7 +3,9 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use super::{GROUP, KIND, PLURAL, PlacementApiSpec, PlacementApiStatus, VERSION};
-use crate::definition::{Definition, column, object, with_specification};
+use crate::definition::{
+    Definition, column, object, reason, with_specification, with_unobserved_status,
+};
 
 /// The definition of `PlacementAPI`, as it is installed in a cluster: names, columns and defaults
 /// are those of placement-operator.
@@ -15,7 +17,7 @@ pub fn crd() -> CustomResourceDefinition {
         group: GROUP,
         kind: KIND,
         plural: PLURAL,
-        short_name: None,
+        short_name: "papi",
         scope: "Namespaced",
         versions: &[VERSION],
         stored: VERSION,
@@ -40,8 +42,9 @@ pub fn crd() -> CustomResourceDefinition {
                 "What is the matter, if it is not.",
                 ".status.conditions[0].message",
             ),
+            reason(),
         ],
-        schema: with_specification(schema),
+        schema: with_unobserved_status(with_specification(schema)),
     };
     definition.object()
 }
@@ -85,6 +88,7 @@ mod tests {
             (".spec.preserveJobs", json!(false)),
             (".spec.replicas", json!(1)),
             (".spec.serviceUser", json!("placement")),
+            (".status", json!({"observedGeneration": -1})),
         ];
         assert_eq!(
             defaults,

@@ -17,6 +17,7 @@ use weft_plan::{Kind, ObjectKey, kinds};
 use weft_testenv::{AuditEvent, ControlPlane, Stage};
 
 use super::{
+    health,
     snapshot::{self, Snapshot},
     wait_until,
 };
@@ -412,7 +413,12 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        if std::thread::panicking() || self.may_be_forbidden {
+        if std::thread::panicking() {
+            return;
+        }
+        let statuses = self.control_plane.written_statuses();
+        health::assert_tools_agree(statuses.expect("the audit log can be read"));
+        if self.may_be_forbidden {
             return;
         }
         // The API server refuses a create in a namespace that is being deleted, and of a kind whose

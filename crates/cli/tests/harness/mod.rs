@@ -14,6 +14,7 @@
 
 mod cluster;
 mod effect;
+mod health;
 mod operator;
 mod snapshot;
 

@@ -3,7 +3,10 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use weft_plan::escape;
+use weft_plan::{
+    escape,
+    health::{self, Cause, Health},
+};
 
 use super::{
     slots::{OnNode, Rollout},
@@ -223,7 +226,12 @@ impl Summary {
             reason: DISAGREE,
             message,
         });
-        let conditions = verdict.conditions().into_iter().chain(conflict);
+        let health = verdict.health(conflict.as_ref());
+        let conditions = verdict
+            .conditions()
+            .into_iter()
+            .chain(conflict)
+            .chain(of_health(&health));
         let conditions: Vec<_> = conditions
             .map(|condition| condition.value(generation, &previous["conditions"], now))
             .collect();
@@ -308,7 +316,7 @@ enum Verdict {
 struct Said<'a> {
     name: &'static str,
     status: &'static str,
-    reason: &'static str,
+    reason: &'a str,
     message: &'a str,
 }
 
@@ -357,6 +365,40 @@ impl Verdict {
     }
 }
 
+impl Verdict {
+    /// Returns the verdict for kstatus. A policy that matches no node is done. A contradiction
+    /// waits for a person, whatever the nodes have.
+    fn health(&self, conflict: Option<&Said<'_>>) -> Health {
+        let cause = |reason: &str, message: &str| Cause {
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        };
+        match self {
+            Self::NotMatching(message) => Health::Ready(cause(NO_NODE, message)),
+            Self::Failed(message) => Health::Stalled(cause(FAILED, message)),
+            Self::Progressing(message) => Health::Reconciling(cause(PROGRESSING, message)),
+            Self::Available(message) => match conflict {
+                Some(conflict) => Health::Stalled(cause(conflict.reason, conflict.message)),
+                None => Health::Ready(cause(CONFIGURED, message)),
+            },
+        }
+    }
+}
+
+/// The conditions that kstatus reads. They come last, since `kubectl get` shows the first condition
+/// that is True.
+fn of_health(health: &Health) -> impl Iterator<Item = Said<'_>> {
+    health
+        .conditions()
+        .into_iter()
+        .map(|(name, status, cause)| Said {
+            name,
+            status,
+            reason: &cause.reason,
+            message: &cause.message,
+        })
+}
+
 impl Said<'_> {
     fn value(&self, generation: i64, previous: &Value, now: Timestamp) -> Value {
         let before = previous
@@ -401,7 +443,10 @@ pub fn blocked(
         .as_array()
         .cloned()
         .unwrap_or_default();
-    let is_ours = policy.status["observedGeneration"].is_i64()
+    // The definition has -1 as the default of a status that nobody has written.
+    let is_ours = policy.status["observedGeneration"]
+        .as_i64()
+        .is_some_and(|observed| observed >= 0)
         || before.iter().all(|one| one["type"] == BLOCKED);
     if !is_ours {
         return None;
@@ -413,12 +458,26 @@ pub fn blocked(
         message,
     };
     let blocked = said.value(policy.generation, &policy.status["conditions"], now);
-    let others = before.into_iter().filter(|one| one["type"] != BLOCKED);
+    let is_kept = |one: &Value| {
+        one["type"] != BLOCKED && !health::TYPES.iter().any(|name| one["type"] == **name)
+    };
+    let others = before.into_iter().filter(is_kept);
+    let health = Health::Unknown(Cause {
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    });
+    let health = of_health(&health)
+        .map(|said| said.value(policy.generation, &policy.status["conditions"], now));
     let mut status = policy.status.as_object().cloned().unwrap_or_default();
     status.insert(
         "conditions".to_owned(),
-        std::iter::once(blocked).chain(others).collect(),
+        std::iter::once(blocked)
+            .chain(others)
+            .chain(health)
+            .collect(),
     );
+    // kstatus reads conditions only of the latest generation.
+    status.insert("observedGeneration".to_owned(), policy.generation.into());
     Some(status.into())
 }
 

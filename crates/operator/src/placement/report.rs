@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use weft_api::placement::{Condition, PlacementApiStatus};
 use weft_placement::{Assessment, conditions, status::status};
-use weft_plan::{Domain, Live, manager, report::Blocked};
+use weft_plan::{Domain, Live, health, manager, report::Blocked};
 use weft_runtime::{
     api_server::cluster::Error,
     reconcile::{events::Note, status::merge_patch},
@@ -47,6 +47,8 @@ impl Place {
                 &blocked.message,
                 Timestamp::now(),
             ),
+            // kstatus reads conditions only of the latest generation.
+            observed_generation: Some(Live::of(resource).generation()),
             ..before.clone()
         })
         .await
@@ -68,7 +70,7 @@ impl Place {
         let new = serde_json::to_value(&after).unwrap_or_default();
         // The uid keeps it from another resource of that name.
         let body = json!({
-            "metadata": {"uid": resource["metadata"]["uid"]},
+            "metadata": {"uid": Live::of(resource).uid()},
             "status": merge_patch(&resource["status"], &new)
         });
         match self
@@ -144,10 +146,12 @@ fn notes(before: &[Condition], after: &[Condition]) -> Vec<Note> {
         });
         says_another && (now.status == "True" || is_failure)
     });
-    // Ready says again what another one says, unless all is well.
-    let told =
-        turned.filter(|now| now.type_ != weft_placement::conditions::READY || now.status == "True");
-    told.map(|now| Note {
+    // Ready, Reconciling and Stalled repeat a step, unless all is well.
+    let is_new = |now: &&Condition| {
+        !health::TYPES.contains(&now.type_.as_str())
+            || now.type_ == conditions::READY && now.status == "True"
+    };
+    turned.filter(is_new).map(|now| Note {
         warning: now.status != "True",
         reason: now.type_.clone(),
         message: now.message.clone().unwrap_or_default(),
@@ -213,6 +217,7 @@ mod tests {
             condition("Ready", "False", "Warning", "no more"),
             condition("DBReady", "False", "Warning", "no more"),
             condition("InputReady", "True", "", "done"),
+            condition("Stalled", "True", "", "no more"),
         ];
         let told: Vec<_> = notes(&before, &after)
             .into_iter()

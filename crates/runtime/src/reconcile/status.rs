@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use weft_plan::{Live, ObjectKey, Unit, escape, manager, report::Report};
+use weft_api::Condition;
+use weft_plan::{Live, ObjectKey, Unit, escape, health::with_health, manager, report::Report};
 
 use crate::{
     api_server::cluster::Error,
@@ -17,13 +18,21 @@ pub(crate) fn changed(
     units: &[Unit],
 ) -> Option<Value> {
     let previous = &resource["status"];
-    let conditions = context
-        .domain
-        .conditions(report, previous, Timestamp::now());
+    let now = Timestamp::now();
+    let stored: Vec<Condition> =
+        serde_json::from_value(previous["conditions"].clone()).unwrap_or_default();
+    let conditions = with_health(
+        context.domain.conditions(report, previous, now),
+        report.generation,
+        &stored,
+        now,
+    );
     let status = if report.blocked.is_some() {
-        // The other operator's status stays: only our word is added.
+        // The other operator's status stays: Weft adds only its own conditions, and the generation
+        // that they are about.
         let mut status = previous.clone();
         status["conditions"] = json!(conditions);
+        status["observedGeneration"] = report.generation.into();
         status
     } else {
         let mut status = context.domain.status(previous, conditions, report, units);
@@ -48,7 +57,7 @@ pub(crate) async fn write(
     let key = ObjectKey::new(context.domain.resource(), "", Live::of(resource).name());
     // The uid keeps it from another resource of that name.
     let body = json!({
-        "metadata": {"uid": resource["metadata"]["uid"]},
+        "metadata": {"uid": Live::of(resource).uid()},
         "status": merge_patch(&resource["status"], status)
     });
     match context
