@@ -8,7 +8,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::{
     commands::{
         completion, crds, explain, manifests, migrate, node, operator, plan, release, render,
-        render_network, status, uninstall, validate, version,
+        render_network, report, status, uninstall, validate, version,
     },
     output::{self, Style},
 };
@@ -43,6 +43,7 @@ enum Command {
     Migrate(migrate::Args),
     Status(status::Args),
     Explain(explain::Args),
+    Report(report::Args),
     Uninstall(uninstall::Args),
     Release(release::Args),
     Manifests(manifests::Args),
@@ -76,6 +77,7 @@ impl Cli {
             Command::Migrate(args) => migrate::run(&args),
             Command::Status(args) => status::run(&args),
             Command::Explain(args) => explain::run(&args),
+            Command::Report(args) => report::run(&args),
             Command::Uninstall(args) => uninstall::run(&args),
             Command::Release(args) => release::run(&args),
             Command::Manifests(args) => manifests::run(&args),

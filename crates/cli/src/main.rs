@@ -11,6 +11,7 @@
 //! - [`keepers`], [`migration`]: which operators Weft would replace, and what keeps them;
 //! - [`online`]: which cluster, and what of Weft is in it;
 //! - [`reasons`]: the meaning of each condition and event;
+//! - [`bundle`]: the parts of a report about a cluster;
 //! - [`output`]: how results are written.
 //!
 //! Exit codes: 0 done, 1 the answer is no (invalid, changes), 2 it could not be found out: wrong
@@ -22,6 +23,7 @@
     reason = "what is printed goes through `output`, which escapes control characters of others"
 )]
 
+mod bundle;
 mod check;
 mod cli;
 mod commands;

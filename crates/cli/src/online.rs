@@ -1,7 +1,7 @@
 //! Common parts of all commands that use a cluster: the choice of the cluster, and Weft's
 //! installation in it.
 
-use std::{future::Future, path::PathBuf, sync::Arc, time::Duration};
+use std::{ffi::OsString, future::Future, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, anyhow};
 use kube::{
@@ -41,6 +41,20 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
+    /// Returns the flags that choose the same cluster for another command.
+    pub fn flags(&self) -> Vec<OsString> {
+        let kubeconfig = self.kubeconfig.as_ref().map(|path| path.clone().into());
+        [
+            ("--kubeconfig", kubeconfig),
+            ("--context", self.context.as_ref().map(OsString::from)),
+            ("--namespace", self.namespace.as_ref().map(OsString::from)),
+        ]
+        .into_iter()
+        .filter_map(|(flag, value)| Some([OsString::from(flag), value?]))
+        .flatten()
+        .collect()
+    }
+
     /// Connects. No request is made yet.
     ///
     /// # Errors
@@ -136,6 +150,21 @@ impl Online {
         Ok(sites)
     }
 
+    /// The same without a look for operators, for a user who may not do that.
+    ///
+    /// # Errors
+    /// As [`Online::sites`].
+    pub async fn sites_without_operators(
+        &self,
+        entries: impl IntoIterator<Item = &'static Entry>,
+    ) -> Result<Vec<Site>> {
+        let mut sites = Vec::new();
+        for entry in entries {
+            sites.push(self.site(entry, &[]).await?);
+        }
+        Ok(sites)
+    }
+
     async fn site(&self, entry: &'static Entry, operators: &[Operator]) -> Result<Site> {
         let operator = operators
             .iter()
@@ -215,6 +244,11 @@ impl Online {
     /// Reads and writes on behalf of a resource that leads to a set of objects.
     pub fn set_objects(&self, site: &Site, set: &Arc<dyn ObjectSet>, owner: Owner) -> SetObjects {
         SetObjects::new(self.objects(site, owner), Arc::clone(set))
+    }
+
+    /// Takes `--namespace` for the namespace of resources. The operator's is found without it then.
+    pub fn take_namespace(&mut self) -> Option<String> {
+        self.namespace.take()
     }
 
     /// A failed request, with the way out where one is known.

@@ -11,6 +11,7 @@ pub mod plan;
 pub mod release;
 pub mod render;
 pub mod render_network;
+pub mod report;
 pub mod status;
 pub mod uninstall;
 pub mod validate;

@@ -18,6 +18,7 @@ mod release;
 mod release_network;
 mod release_nodes;
 mod releases;
+mod report;
 mod status;
 mod switch;
 mod uninstall;
