@@ -367,74 +367,229 @@ fn status_page() -> Document {
         .unwrap()
 }
 
-#[test]
-fn every_condition_reason_and_event_is_listed_and_nothing_else() {
-    let sources = sources(&["plan", "runtime", "addons"]);
-    let text_of = |end: &str| {
-        sources
-            .iter()
-            .find(|(path, _)| path.ends_with(end))
-            .unwrap()
-            .1
-    };
-    const TYPES: [&str; 9] = [
-        "Available",
-        "Progressing",
-        "Degraded",
-        "Blocked",
-        "Paused",
-        "Drifted",
-        "True",
-        "False",
-        "Unknown",
-    ];
-    let mut reasons = all(text_of("plan/src/conditions.rs"), r#""([A-Z][A-Za-z]+)""#);
-    reasons.retain(|word| !TYPES.contains(&word.as_str()));
-    for text in sources.values() {
-        // How a failure is given a reason where it arises, and the reasons of refusals.
-        reasons.extend(all(text, r#"Blocked \{\s*reason: "([A-Z][A-Za-z]+)""#));
-        reasons.extend(all(
-            text,
-            r#"pub const FAILED_[A-Z_]+: &str = "([A-Za-z]+)";"#,
-        ));
-    }
-    let page = status_page();
-    let rows = Document::rows(page.section("Conditions"));
-    let listed: BTreeSet<String> = rows.iter().flat_map(|row| spans(&row[2])).collect();
-    assert_eq!(listed, reasons, "left: docs/status.md, right: the code");
-    let types: BTreeSet<String> = rows.iter().flat_map(|row| spans(&row[0])).collect();
-    assert_eq!(
-        types,
-        TYPES[..6].iter().map(|name| (*name).to_owned()).collect()
-    );
+/// The table of conditions and events.
+fn reasons() -> Value {
+    serde_json::from_str(&printed(&["explain", "-o", "json"])).unwrap()
+}
 
-    let mut events = all(
-        text_of("runtime/src/reconcile/events.rs"),
-        r#"reason: "([A-Za-z]+)""#,
+fn list(value: &Value) -> Vec<&str> {
+    let all = value.as_array().into_iter().flatten();
+    all.filter_map(Value::as_str).collect()
+}
+
+fn in_code(words: &[&str]) -> String {
+    let words: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
+    words.join(", ")
+}
+
+/// The tables of the status page, each with the heading before it.
+fn tables_of_the_status_page(table: &Value) -> Vec<(String, String)> {
+    let row = |cells: &[&str]| format!("| {} |\n", cells.join(" | ")).replace("|  |", "| |");
+    let mut tables = Vec::new();
+    let mut types = row(&["type", "of", "meaning, when it is True"]) + "| --- | --- | --- |\n";
+    for one in table["types"].as_array().unwrap() {
+        let kinds = list(&one["kinds"]);
+        let kinds = match kinds.len() {
+            7 => "every kind".to_owned(),
+            _ => kinds.join(", "),
+        };
+        let name = in_code(&[one["name"].as_str().unwrap()]);
+        types += &row(&[&name, &kinds, one["meaning"].as_str().unwrap()]);
+    }
+    tables.push(("### Types".to_owned(), types));
+    for section in table["sections"].as_array().unwrap() {
+        let kinds = list(&section["kinds"]);
+        let heading = match kinds.len() {
+            7 => "Every kind".to_owned(),
+            _ => kinds.join(" and "),
+        };
+        let mut rows = row(&["type", "status", "reason", "when", "what to do"])
+            + "| --- | --- | --- | --- | --- |\n";
+        for one in section["rows"].as_array().unwrap() {
+            let reasons = match &list(&one["reasons"])[..] {
+                [""] => "–".to_owned(),
+                ["*"] => "that of another condition".to_owned(),
+                reasons => in_code(reasons),
+            };
+            let types = match &list(&one["types"])[..] {
+                types if types.len() > 5 => "each step".to_owned(),
+                types => in_code(types),
+            };
+            let only = match &list(&one["only"])[..] {
+                [] => String::new(),
+                kinds => format!("of {}: ", kinds.join(", ")),
+            };
+            rows += &row(&[
+                &types,
+                &list(&one["statuses"]).join(", "),
+                &reasons,
+                &(only + one["when"].as_str().unwrap()),
+                one["fix"].as_str().unwrap(),
+            ]);
+        }
+        tables.push((format!("### {heading}"), rows));
+    }
+    let mut events = row(&["type", "of", "reason", "when"]) + "| --- | --- | --- | --- |\n";
+    for one in table["events"].as_array().unwrap() {
+        let reasons = match &list(&one["reasons"])[..] {
+            reasons if reasons.len() > 5 => "the type of the condition".to_owned(),
+            reasons => in_code(reasons),
+        };
+        events += &row(&[
+            one["type"].as_str().unwrap(),
+            &list(&one["kinds"]).join(", "),
+            &reasons,
+            one["when"].as_str().unwrap(),
+        ]);
+    }
+    tables.push(("## Events".to_owned(), events));
+    tables
+}
+
+#[test]
+fn the_status_page_has_the_tables_of_weft_explain() {
+    let mut text = status_page().text;
+    let mut missing = Vec::new();
+    for (heading, table) in tables_of_the_status_page(&reasons()) {
+        let (before, after) = text
+            .split_once(&format!("\n{heading}\n"))
+            .unwrap_or_else(|| panic!("docs/status.md: no heading {heading}"));
+        let begin = after.find("\n|").unwrap_or_default() + 1;
+        let rows = after[begin..].split_inclusive('\n');
+        let end: usize = rows
+            .take_while(|row| row.starts_with('|'))
+            .map(str::len)
+            .sum();
+        if after[begin..begin + end] != table {
+            missing.push(heading.clone());
+        }
+        text = format!(
+            "{before}\n{heading}\n{}{table}{}",
+            &after[..begin],
+            &after[begin + end..]
+        );
+    }
+    if std::env::var_os("WEFT_GENERATE").is_some() {
+        fs::write(root().join("docs/status.md"), text).unwrap();
+        return;
+    }
+    assert!(
+        missing.is_empty(),
+        "docs/status.md is not up to date: {missing:?}. Run WEFT_GENERATE=1 cargo test -p weft --test docs"
     );
-    events.extend(
-        all(
-            text_of("runtime/src/reconcile/events.rs"),
-            r#"reason: format!\("([A-Za-z]+): "#,
-        )
-        .into_iter()
-        .map(|word| format!("{word}: REASON")),
+}
+
+/// The files that write conditions.
+const CONDITIONS: [&str; 8] = [
+    "agent/src/enact/status.rs",
+    "agent/src/report/status.rs",
+    "cluster-network/src/conditions.rs",
+    "node-network/src/deployment/conditions.rs",
+    "node-network/src/rollout/status.rs",
+    "placement/src/conditions.rs",
+    "plan/src/conditions.rs",
+    "plan/src/health.rs",
+];
+
+/// The crates whose code runs in the operator and in the agents.
+const RUNNING: [&str; 8] = [
+    "addons",
+    "agent",
+    "cluster-network",
+    "node-network",
+    "operator",
+    "placement",
+    "plan",
+    "runtime",
+];
+
+#[test]
+fn the_table_of_weft_explain_has_each_reason_of_the_code_and_no_other() {
+    let sources = sources(&RUNNING);
+    let crates = root().join("crates");
+    let (mut words, mut writers) = (BTreeSet::new(), BTreeSet::new());
+    for (path, text) in &sources {
+        let path = path.strip_prefix(&crates).unwrap_or(path);
+        let path = path.to_string_lossy().into_owned();
+        if CONDITIONS.contains(&path.as_str()) {
+            words.extend(all(text, r#""([A-Z][A-Za-z]+)""#));
+        }
+        // A test of the rollout, which no condition comes from.
+        let is_test = path.ends_with("tests.rs") || path.ends_with("scenarios.rs");
+        if text.contains("last_transition_time:") && !is_test {
+            writers.insert(path);
+        }
+        // The reasons of refusals and of a wait for another operator, where they arise.
+        for pattern in [
+            r#"Blocked \{\s*reason: "([A-Z][A-Za-z]+)""#,
+            r#"\brefusal\(\s*"([A-Z][A-Za-z]+)""#,
+            r#"\n[^/\n]*Refusal::new\(\s*"([A-Z][A-Za-z]+)""#,
+        ] {
+            words.extend(all(text, pattern));
+        }
+        if text.contains("Refusal") {
+            words.extend(all(
+                text,
+                r#"const [A-Z_]+: &str = "([A-Z][a-z]+[A-Z][A-Za-z]+)";"#,
+            ));
+        }
+    }
+    let known: BTreeSet<String> = CONDITIONS.map(str::to_owned).into();
+    let unread: Vec<_> = writers.difference(&known).collect();
+    assert!(
+        unread.is_empty(),
+        "these files write conditions too: {unread:?}"
     );
-    // Conditions that are events under their own name.
-    events.extend(all(
-        text_of("runtime/src/reconcile/events.rs"),
-        r#"\("([A-Z][A-Za-z]+)", (?:true|false)\)"#,
-    ));
-    events.extend(
-        sources
-            .values()
-            .flat_map(|text| all(text, r#"Blocked \{\s*reason: "([A-Z][A-Za-z]+)""#)),
-    );
-    let listed: BTreeSet<String> = Document::rows(page.section("Events"))
+    // Statuses, severities, and a capability of a host.
+    for word in ["True", "False", "Unknown", "Info", "Warning", "OpenvSwitch"] {
+        words.remove(word);
+    }
+    let table = reasons();
+    let mut listed = BTreeSet::new();
+    for row in table["sections"]
+        .as_array()
+        .unwrap()
         .iter()
-        .flat_map(|row| spans(&row[1]))
+        .flat_map(|section| section["rows"].as_array().unwrap())
+    {
+        let names = list(&row["types"]).into_iter().chain(list(&row["reasons"]));
+        listed.extend(names.map(str::to_owned));
+    }
+    listed.retain(|word| !["", "*"].contains(&word.as_str()));
+    assert_eq!(
+        listed, words,
+        "left: crates/cli/src/reasons/table.yaml, right: the code"
+    );
+}
+
+#[test]
+fn the_table_of_weft_explain_has_each_event_of_the_code_and_no_other() {
+    let mut events = BTreeSet::new();
+    for (path, text) in &sources(&RUNNING) {
+        events.extend(all(text, r#"reason: "([A-Za-z]+)"\.to_owned\(\)"#));
+        events.extend(all(text, r#"Blocked \{\s*reason: "([A-Z][A-Za-z]+)""#));
+        if path.ends_with("runtime/src/reconcile/events.rs") {
+            let failed = all(text, r#"reason: format!\("([A-Za-z]+): "#);
+            events.extend(failed.into_iter().map(|word| format!("{word}: REASON")));
+            // Conditions that are events under their own name.
+            events.extend(all(text, r#"\("([A-Z][A-Za-z]+)", (?:true|false)\)"#));
+        }
+        if path.ends_with("placement/src/conditions.rs") {
+            events.extend(all(text, r#""([A-Za-z]*Ready)""#));
+        }
+    }
+    let table = reasons();
+    let listed: BTreeSet<String> = table["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|event| list(&event["reasons"]))
+        .map(str::to_owned)
         .collect();
-    assert_eq!(listed, events, "left: docs/status.md, right: the code");
+    assert_eq!(
+        listed, events,
+        "left: crates/cli/src/reasons/table.yaml, right: the code"
+    );
 }
 
 #[test]

@@ -17,12 +17,13 @@ use crate::{
 /// Write an archive for a bug report: resources, objects, events and logs, without secret values
 #[derive(clap::Args)]
 #[command(after_help = "\
-Exit code 0: written. The file errors.txt in the archive lists the parts that you may not read; 2: not written.
+Exit code 0: written. The file errors.txt in the archive lists the parts that
+you may not read. 2: not written.
 
 Examples:
   weft report
   weft report -o report.tar.gz --log-lines 5000
-  weft report --namespace openstack      As a user who may read only this namespace")]
+  weft report --namespace openstack   As a user who may read only this namespace")]
 pub struct Args {
     /// The archive [default: weft-report-TIME.tar.gz in this folder]
     #[arg(short, long, value_name = "FILE")]

@@ -17,7 +17,7 @@ use weft_plan::{Kind, ObjectKey, kinds};
 use weft_testenv::{AuditEvent, ControlPlane, Stage};
 
 use super::{
-    health,
+    health, reasons,
     snapshot::{self, Snapshot},
     wait_until,
 };
@@ -417,7 +417,9 @@ impl Drop for Cluster {
             return;
         }
         let statuses = self.control_plane.written_statuses();
-        health::assert_tools_agree(statuses.expect("the audit log can be read"));
+        let statuses = statuses.expect("the audit log can be read");
+        reasons::assert_explained(&statuses);
+        health::assert_tools_agree(statuses);
         if self.may_be_forbidden {
             return;
         }

@@ -16,6 +16,7 @@ mod cluster;
 mod effect;
 mod health;
 mod operator;
+mod reasons;
 mod snapshot;
 
 pub use cluster::{
