@@ -193,7 +193,8 @@ impl Redaction {
     /// Returns an object without secret values and without `managedFields`. Of a Secret, only name,
     /// type and keys remain.
     pub fn object(&self, mut object: Value) -> Value {
-        if let Some(metadata) = object["metadata"].as_object_mut() {
+        let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+        if let Some(metadata) = metadata {
             metadata.remove("managedFields");
         }
         self.value(object)
@@ -344,7 +345,7 @@ fn in_base64(value: &[u8], offset: usize) -> Vec<Vec<u8>> {
     bytes.extend_from_slice(value);
     let (begin, end) = ([0, 2, 3][offset], bytes.len() * 8 / 6);
     // Fewer characters are in other texts by chance.
-    if end < begin + 6 {
+    if end < begin + 5 {
         return Vec::new();
     }
     [
@@ -508,6 +509,15 @@ mod tests {
                 },
             })
         );
+    }
+
+    #[test]
+    fn a_value_that_is_no_object_of_the_cluster_keeps_its_form() {
+        let redaction = redaction(&["a-secret-value"]);
+        let events = json!([{"note": "saw a-secret-value"}]);
+        assert_eq!(redaction.object(events), json!([{"note": "saw <removed>"}]));
+        let status = json!({"domains": []});
+        assert_eq!(redaction.object(status.clone()), status);
     }
 
     #[test]
