@@ -656,7 +656,7 @@ fn every_metric_is_listed_and_nothing_else() {
         }
         metrics.extend(all(
             text,
-            r#"\(\s*"((?:kubevirt_cnao|weft_placement)_\w+)""#,
+            r#"\(\s*"((?:kubevirt_cnao|weft_placement|weft_resource|weft_agent)_\w+)""#,
         ));
     }
     let listed: BTreeSet<String> = Document::rows(status_page().section("Metrics"))

@@ -11,7 +11,8 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
-use weft_plan::Kind;
+use serde_json::Value;
+use weft_plan::{Kind, Live, condition};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabel {
@@ -55,6 +56,40 @@ pub struct Metrics {
 
 /// A name and a value for each label.
 pub type Labels = Vec<(&'static str, String)>;
+
+/// The state of a resource by its conditions Ready and Stalled, for its gauges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    namespace: String,
+    name: String,
+    is_ready: bool,
+    is_stalled: bool,
+}
+
+impl Readiness {
+    /// Reads the state of a resource. Without the condition Ready the resource is not ready.
+    pub fn of(resource: &Value) -> Self {
+        let live = Live::of(resource);
+        let namespace = resource["metadata"]["namespace"].as_str();
+        Self::new(
+            namespace.unwrap_or_default(),
+            live.name(),
+            &resource["status"],
+        )
+    }
+
+    /// Reads the state from a status. `namespace` is empty if the kind has no namespaces.
+    pub fn new(namespace: &str, name: &str, status: &Value) -> Self {
+        let holds =
+            |name| condition(status, name).is_some_and(|condition| condition["status"] == "True");
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            is_ready: holds("Ready"),
+            is_stalled: holds("Stalled"),
+        }
+    }
+}
 
 /// A gauge with labels, and which there are.
 #[derive(Default)]
@@ -217,6 +252,51 @@ impl Metrics {
         }
     }
 
+    /// Sets the gauges that say which resources of a kind are ready, and which are stalled. These
+    /// are all resources of the kind in `namespace`, or in the cluster if `namespace` is `None`.
+    pub fn readiness(
+        &self,
+        domain: &'static str,
+        kind: Kind,
+        namespace: Option<&str>,
+        resources: impl IntoIterator<Item = Readiness>,
+    ) {
+        let (mut ready, mut stalled) = (HashMap::new(), HashMap::new());
+        for resource in resources {
+            let labels: Labels = vec![
+                ("domain", domain.to_owned()),
+                ("kind", kind.kind.to_owned()),
+                ("namespace", resource.namespace),
+                ("name", resource.name),
+            ];
+            ready.insert(labels.clone(), i64::from(resource.is_ready));
+            stalled.insert(labels, i64::from(resource.is_stalled));
+        }
+        let gauges = [
+            (
+                "weft_resource_ready",
+                "1 while the condition Ready of the resource is True",
+                ready,
+            ),
+            (
+                "weft_resource_stalled",
+                "1 while the condition Stalled of the resource is True",
+                stalled,
+            ),
+        ];
+        for (name, help, values) in gauges {
+            let is_among = |labels: &Labels| {
+                labels.iter().all(|(label, value)| match *label {
+                    "domain" => value == domain,
+                    "kind" => value == kind.kind,
+                    "namespace" => namespace.is_none_or(|namespace| value == namespace),
+                    _ => true,
+                })
+            };
+            self.set_where(name, help, is_among, values);
+        }
+    }
+
     /// Everything in the OpenMetrics text format.
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -228,5 +308,90 @@ impl Metrics {
                 String::new()
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use weft_plan::kinds;
+
+    use super::*;
+
+    /// The samples of the gauges of readiness, without labels that do not differ here.
+    fn samples(metrics: &Metrics) -> Vec<String> {
+        let text = metrics.text();
+        let samples = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("weft_resource_"));
+        let mut samples: Vec<_> = samples
+            .map(|line| line.replace("domain=\"placement\",kind=\"PlacementAPI\",", ""))
+            .collect();
+        samples.sort();
+        samples
+    }
+
+    fn resource(namespace: &str, name: &str, conditions: &[(&str, &str)]) -> Readiness {
+        let conditions: Vec<_> = conditions
+            .iter()
+            .map(|(name, status)| json!({"type": name, "status": status}))
+            .collect();
+        Readiness::of(&json!({
+            "metadata": {"namespace": namespace, "name": name},
+            "status": {"conditions": conditions}
+        }))
+    }
+
+    #[test]
+    fn readiness_follows_the_conditions_ready_and_stalled() {
+        let is = |conditions: &[(&str, &str)]| {
+            let readiness = resource("", "a", conditions);
+            (readiness.is_ready, readiness.is_stalled)
+        };
+        assert_eq!(is(&[]), (false, false), "no status yet");
+        assert_eq!(is(&[("Ready", "True")]), (true, false));
+        assert_eq!(
+            is(&[("Ready", "False"), ("Reconciling", "True")]),
+            (false, false)
+        );
+        assert_eq!(
+            is(&[("Ready", "Unknown"), ("Stalled", "True")]),
+            (false, true)
+        );
+    }
+
+    #[test]
+    fn readiness_of_a_deleted_resource_goes_and_others_stay() {
+        let metrics = Metrics::default();
+        let set = |namespace, resources: Vec<Readiness>| {
+            metrics.readiness(
+                "placement",
+                kinds::PLACEMENT_API,
+                Some(namespace),
+                resources,
+            );
+        };
+        let ready = [("Ready", "True")];
+        set(
+            "one",
+            vec![resource("one", "a", &ready), resource("one", "b", &[])],
+        );
+        set("two", vec![resource("two", "a", &[("Stalled", "True")])]);
+        set("one", vec![resource("one", "b", &ready)]);
+        metrics.readiness(
+            "node-network",
+            kinds::PLACEMENT_API,
+            None,
+            Vec::<Readiness>::new(),
+        );
+        assert_eq!(
+            samples(&metrics),
+            [
+                "ready{namespace=\"one\",name=\"b\"} 1",
+                "ready{namespace=\"two\",name=\"a\"} 0",
+                "stalled{namespace=\"one\",name=\"b\"} 0",
+                "stalled{namespace=\"two\",name=\"a\"} 1",
+            ]
+        );
     }
 }

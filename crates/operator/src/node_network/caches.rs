@@ -17,10 +17,10 @@ use weft_node_network::{
         view::{AGENT_LABEL, agent_of, agent_until, is_left_alone},
     },
 };
-use weft_plan::{Kind, kinds};
+use weft_plan::{Kind, condition, kinds};
 use weft_runtime::{
     api_server::cluster::{Cluster, Error},
-    metrics::Metrics,
+    metrics::{Metrics, Readiness},
     store::{
         cache::Source,
         notifier::Notifier,
@@ -34,8 +34,8 @@ pub struct Caches {
     pub policies: Arc<Views<Policy>>,
     pub enactments: Arc<Views<Found>>,
     pub nodes: Arc<Views<Node>>,
-    /// The node of each agent's pod.
-    pub agents: Arc<Views<String>>,
+    /// Each agent's pod.
+    pub agents: Arc<Views<Agent>>,
     pub states: Arc<Views<State>>,
     pub notifier: Notifier,
 }
@@ -45,20 +45,48 @@ pub struct Caches {
 #[derive(PartialEq)]
 pub struct Found(pub Option<Enactment>);
 
+/// The part of an agent's pod that the operator keeps.
+#[derive(PartialEq)]
+pub struct Agent {
+    /// The node that it runs on.
+    pub node: String,
+    /// Its condition Ready, for metrics.
+    pub is_ready: bool,
+}
+
+impl Agent {
+    fn of(pod: &Value) -> Option<Self> {
+        let ready = condition(&pod["status"], "Ready");
+        Some(Self {
+            node: agent_of(pod)?,
+            is_ready: ready.is_some_and(|ready| ready["status"] == "True"),
+        })
+    }
+}
+
 /// The part of a NodeNetworkState that the operator keeps.
 #[derive(PartialEq)]
 pub struct State {
     /// The numbers of interfaces and routes, for metrics.
     pub counts: Counts,
+    /// Its state, for metrics.
+    pub readiness: Readiness,
+    /// `status.lastSuccessfulUpdateTime` in seconds since 1970, for metrics.
+    pub reported: Option<i64>,
     /// True if this object keeps the agent from doing anything on the node, for decisions.
     is_left_alone: bool,
-    agent_until: Option<Timestamp>,
+    /// Until when an agent on demand is there.
+    pub agent_until: Option<Timestamp>,
 }
 
 impl State {
     fn of(object: &Value) -> Self {
         Self {
             counts: Counts::of(object),
+            readiness: Readiness::of(object),
+            reported: object["status"]["lastSuccessfulUpdateTime"]
+                .as_str()
+                .and_then(|time| Some(time.parse::<Timestamp>().ok()?.as_second())),
             is_left_alone: is_left_alone(object),
             agent_until: agent_until(object),
         }
@@ -81,7 +109,7 @@ impl Caches {
                 |object| Some(Node::of(object)),
                 notifier.clone(),
             )),
-            agents: Arc::new(Views::new(agent_of, notifier.clone())),
+            agents: Arc::new(Views::new(Agent::of, notifier.clone())),
             states: Arc::new(Views::new(
                 |object| Some(State::of(object)),
                 notifier.clone(),
@@ -210,7 +238,7 @@ impl Caches {
             nodes: nodes.iter().collect(),
             agents: agents
                 .iter()
-                .map(|(_, node)| node.as_str())
+                .map(|(_, agent)| agent.node.as_str())
                 .chain(on_demand)
                 .collect(),
             left_alone: states

@@ -1,14 +1,18 @@
 //! Metrics under the names of kubernetes-nmstate.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
+use jiff::Timestamp;
 use weft_node_network::rollout::{status, view::Phase};
-use weft_runtime::metrics::{Labels, Metrics};
+use weft_plan::kinds;
+use weft_runtime::metrics::{Labels, Metrics, Readiness};
 
 use super::caches::Caches;
 
 /// Sets them all as the caches are.
-pub fn set(metrics: &Metrics, caches: &Caches) {
+pub fn set(metrics: &Metrics, domain: &'static str, caches: &Caches) {
+    set_readiness(metrics, domain, caches);
+    set_agents(metrics, caches);
     let (mut features, mut enactments) = (HashMap::new(), HashMap::new());
     for enactment in caches
         .enactments
@@ -88,5 +92,61 @@ pub fn set(metrics: &Metrics, caches: &Caches) {
         "kubernetes_nmstate_enactments_status",
         "Enactments by node and the condition that is true",
         enactments,
+    );
+}
+
+/// Sets the gauges that say which policies and reports of nodes are ready. Of enactments there are
+/// as many as policies and nodes together allow, so they are only counted.
+fn set_readiness(metrics: &Metrics, domain: &'static str, caches: &Caches) {
+    let policies: Vec<_> = caches
+        .policies
+        .lock()
+        .iter()
+        .map(|(name, policy)| Readiness::new("", name, &policy.status))
+        .collect();
+    metrics.readiness(
+        domain,
+        kinds::NODE_NETWORK_CONFIGURATION_POLICY,
+        None,
+        policies,
+    );
+    let states: Vec<_> = caches
+        .states
+        .lock()
+        .iter()
+        .map(|(_, state)| state.readiness.clone())
+        .collect();
+    metrics.readiness(domain, kinds::NODE_NETWORK_STATE, None, states);
+}
+
+/// Sets the gauges of the agents, by node. An agent on demand has no pod: its report says until when
+/// it is there.
+fn set_agents(metrics: &Metrics, caches: &Caches) {
+    let (agents, states, now) = (caches.agents.lock(), caches.states.lock(), Timestamp::now());
+    let mut ready: BTreeMap<&str, bool> = states
+        .iter()
+        .filter(|(_, state)| state.agent_until.is_some_and(|until| until > now))
+        .map(|(node, _)| (node, true))
+        .collect();
+    for (_, agent) in agents.iter() {
+        *ready.entry(&agent.node).or_default() |= agent.is_ready;
+    }
+    let labels = |node: &str| vec![("node", node.to_owned())];
+    metrics.set_all(
+        "weft_agent_ready",
+        "1 while the agent of the node is ready",
+        ready
+            .iter()
+            .map(|(node, is_ready)| (labels(node), i64::from(*is_ready)))
+            .collect(),
+    );
+    metrics.set_all(
+        "weft_agent_reported_timestamp_seconds",
+        "When the agent last reported a change of the network of its node",
+        states
+            .iter()
+            .filter(|(node, _)| ready.contains_key(node))
+            .filter_map(|(node, state)| Some((labels(node), state.reported?)))
+            .collect(),
     );
 }

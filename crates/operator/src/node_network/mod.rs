@@ -719,7 +719,12 @@ impl Work for Running {
     }
 
     fn finish(&mut self) {
-        gauges::set(&self.controller.metrics, &self.controller.caches);
+        let controller = &self.controller;
+        gauges::set(
+            &controller.metrics,
+            controller.domain.name(),
+            &controller.caches,
+        );
     }
 
     async fn changed(&self) {

@@ -1,15 +1,21 @@
 //! Metrics of each PlacementAPI: what placement-operator leaves to whoever reads its status.
 
 use std::{collections::HashMap, sync::Arc};
-use weft_plan::{Live, condition};
+use weft_plan::{Live, condition, kinds};
 
 use jiff::Timestamp;
 use serde_json::Value;
 use weft_placement::conditions::READY;
-use weft_runtime::metrics::{Labels, Metrics};
+use weft_runtime::metrics::{Labels, Metrics, Readiness};
 
 /// Sets them as these PlacementAPIs are, which are all of the namespace.
-pub fn set(metrics: &Metrics, namespace: &str, resources: &[Arc<Value>]) {
+pub fn set(metrics: &Metrics, domain: &'static str, namespace: &str, resources: &[Arc<Value>]) {
+    metrics.readiness(
+        domain,
+        kinds::PLACEMENT_API,
+        Some(namespace),
+        resources.iter().map(|resource| Readiness::of(resource)),
+    );
     let (mut ready, mut created, mut since) = (HashMap::new(), HashMap::new(), HashMap::new());
     for resource in resources {
         let name = Live::of(resource).name().to_owned();

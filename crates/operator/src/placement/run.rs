@@ -100,7 +100,12 @@ impl Work for Running {
 
     fn finish(&mut self) {
         let resources = self.place.shared.lock().resources();
-        gauges::set(&self.place.metrics, &self.place.namespace, &resources);
+        gauges::set(
+            &self.place.metrics,
+            self.place.domain.name(),
+            &self.place.namespace,
+            &resources,
+        );
         heap::give_back();
     }
 

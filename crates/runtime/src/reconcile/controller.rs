@@ -21,7 +21,7 @@ use weft_plan::{
 use crate::{
     api_server::cluster::Cluster,
     heap,
-    metrics::Metrics,
+    metrics::{Metrics, Readiness},
     process::Wishes,
     reconcile::{
         apply::apply,
@@ -289,6 +289,26 @@ impl Controller {
             .min()
     }
 
+    /// Sets the gauges that say which resources are ready, from the store.
+    fn set_readiness(&self) {
+        let domain = &self.context.domain;
+        let resources = self.context.shared.lock().resources();
+        let counts = |resource: &&Arc<Value>| {
+            domain
+                .resource_name()
+                .is_none_or(|wanted| Live::of(resource).name() == wanted)
+        };
+        self.context.metrics.readiness(
+            domain.name(),
+            domain.resource(),
+            None,
+            resources
+                .iter()
+                .filter(counts)
+                .map(|resource| Readiness::of(resource)),
+        );
+    }
+
     /// The names of resources that are there or may have left something.
     fn known(&self) -> Vec<String> {
         let of_inventories = || {
@@ -505,6 +525,7 @@ impl Work for Running {
     }
 
     fn finish(&mut self) {
+        self.controller.set_readiness();
         heap::give_back();
     }
 
