@@ -81,5 +81,6 @@ cluster-clean: ## End it and remove what it left, and the built programs of cont
 	scripts/health --clean
 	scripts/node-programs --clean
 	scripts/services --clean
+	scripts/prometheus --clean
 	scripts/cargo-program cargo-deny --clean
 	scripts/cargo-program cargo-mutants --clean

@@ -59,6 +59,6 @@ pub use builder::Builder;
 pub use control_plane::{ADMIN, ControlPlane, client_from};
 pub use definitions::{definition, played};
 pub use process::{bound_command, spawn_bound};
-pub use programs::{Programs, cache};
+pub use programs::{Programs, cache, prometheus};
 pub use stages::{Pods, Stage, Stuck};
 pub use victim::Victim;

@@ -89,6 +89,15 @@ impl Programs {
     }
 }
 
+/// The path of Prometheus' program `prometheus` or `promtool`, which `scripts/prometheus` fetches
+/// once.
+///
+/// # Errors
+/// The script failed: its output is on stderr.
+pub fn prometheus(program: &str) -> Result<PathBuf> {
+    Ok(folder_from_script("prometheus", &[])?.join(program))
+}
+
 /// Where the scripts keep what they have built and fetched.
 pub fn cache() -> Option<PathBuf> {
     let user =

@@ -80,7 +80,9 @@ pub(crate) fn adapt(object: &mut Manifest, settings: &Settings) -> Result<(), Ma
                 rule["expr"] = expression
                     .replace(&of(DEFAULT_NAMESPACE), &of(&settings.namespace))
                     .into();
-                if let Some(alert) = rule["alert"].as_str() {
+                // The alerts of the original have pages at its address. Weft's own have none there.
+                let known = rule["annotations"]["runbook_url"].is_string();
+                if let Some(alert) = rule["alert"].as_str().filter(|_| known) {
                     let runbook = settings.monitoring.runbook(alert);
                     rule["annotations"]["runbook_url"] = runbook.into();
                 }
