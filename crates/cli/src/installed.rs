@@ -46,6 +46,7 @@ pub fn installations(site: &Site) -> Result<Vec<Installation>> {
             api_server: None,
             placement_namespaces: served.as_ref(),
             keystone_urls: None,
+            monitoring: None,
         })?);
     }
     Ok(installations)

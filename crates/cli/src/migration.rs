@@ -125,6 +125,7 @@ impl Inspection {
             api_server: None,
             placement_namespaces: None,
             keystone_urls: None,
+            monitoring: None,
         })?;
         for original in found {
             let Some(key) = ObjectKey::of(original) else {

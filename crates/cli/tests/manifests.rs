@@ -933,3 +933,69 @@ fn the_operator_is_told_the_keystones_that_manifests_lists() {
         run.stderr
     );
 }
+
+#[test]
+fn monitoring_is_added_for_operators_that_do_not_make_it() {
+    for (arguments, operator) in [
+        (&["--domains", "addons"][..], None),
+        (&["--domains", "node-network"], None),
+        (
+            &["--domains", "cluster-network"],
+            Some("cluster-network-operator"),
+        ),
+        (&["--domains", "placement"], Some("weft-placement-operator")),
+        (&["--single"], Some("weft-operator")),
+    ] {
+        let print =
+            |more: &[&str]| objects(&printed(&[&["manifests"][..], arguments, more].concat()));
+        let with = print(&["--monitoring=observability/scraper"]);
+        let added = with.len() - print(&[]).len();
+        let Some(operator) = operator else {
+            assert_eq!(added, 0, "{arguments:?}: the operator makes them itself");
+            continue;
+        };
+        assert_eq!(added, 5, "{arguments:?}");
+        let find = |kind: &str, name: &str| {
+            let found = with
+                .iter()
+                .find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
+            found.unwrap_or_else(|| panic!("{arguments:?}: no {kind} {name}"))
+        };
+        let metrics = format!("{operator}-metrics");
+        let workload = with
+            .iter()
+            .find(|object| object.pointer("/spec/template/spec/containers").is_some())
+            .unwrap();
+        let service = find("Service", &metrics);
+        assert_eq!(
+            service["metadata"]["namespace"],
+            workload["metadata"]["namespace"]
+        );
+        let labels = &workload["spec"]["template"]["metadata"]["labels"];
+        for (label, value) in service["spec"]["selector"].as_object().unwrap() {
+            assert_eq!(labels[label], *value, "{arguments:?}");
+        }
+        let ports = workload
+            .pointer("/spec/template/spec/containers/0/ports")
+            .unwrap();
+        let target = &service["spec"]["ports"][0]["targetPort"];
+        assert!(
+            ports
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|port| port["name"] == *target),
+            "{arguments:?}: no port {target}"
+        );
+        assert_eq!(
+            find("ServiceMonitor", &metrics)["spec"]["selector"]["matchLabels"],
+            service["metadata"]["labels"]
+        );
+        let reader = &find("RoleBinding", &metrics)["subjects"][0];
+        assert_eq!(
+            (&reader["namespace"], &reader["name"]),
+            (&json!("observability"), &json!("scraper"))
+        );
+        find("PrometheusRule", &format!("{operator}-rules"));
+    }
+}

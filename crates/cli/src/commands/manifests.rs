@@ -9,7 +9,7 @@ use weft_plan::Manifest;
 
 use crate::{
     domains::{self, Entry},
-    install::{ApiServer, Installation, Options, install},
+    install::{ApiServer, Installation, Options, Reader, install},
     output,
 };
 
@@ -26,6 +26,7 @@ Examples:
   weft manifests --components multus,linux-bridge --image registry.example/weft:1 | kubectl apply -f -
   weft manifests --domains cluster-network --components flannel --api-server https://192.0.2.1:6443 | kubectl apply -f -
   weft manifests --domains node-network | kubectl apply -f -
+  weft manifests --single --monitoring=monitoring/prometheus-k8s | kubectl apply -f -
   weft manifests --domains placement --placement-namespaces openstack,lab | kubectl apply -f -
   weft manifests -o install && ls install")]
 pub struct Args {
@@ -72,6 +73,12 @@ pub struct Args {
     /// the usual keys of Secrets. Others must be permitted by the Secrets [default: none]
     #[arg(long, value_name = "URLS")]
     keystone_urls: Option<Addresses>,
+
+    /// Add the ServiceMonitor and the alerts of operators that do not make them by themselves:
+    /// cluster-network, placement, and the one of --single. Your cluster must serve the kinds of
+    /// Prometheus Operator. The value names the ServiceAccount of Prometheus
+    #[arg(long, value_name = "NAMESPACE/SERVICEACCOUNT", num_args = 0..=1, require_equals = true, default_missing_value = "monitoring/prometheus-k8s")]
+    monitoring: Option<Reader>,
 
     /// The operator's image
     #[arg(long, value_name = "IMAGE", default_value = domains::OPERATOR_IMAGE)]
@@ -143,6 +150,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         api_server: api_server.as_ref(),
         placement_namespaces: args.placement_namespaces.as_ref(),
         keystone_urls: args.keystone_urls.as_ref(),
+        monitoring: args.monitoring.as_ref(),
     })?;
     if !installation.needed.is_empty() {
         let commands: Vec<_> = installation

@@ -1,5 +1,6 @@
 //! Everything that is needed to install the operator, made from the files below `deploy/`.
 
+mod monitoring;
 mod overlay;
 mod rbac;
 
@@ -8,12 +9,13 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use weft_placement::{domain::Namespaces, registration::Addresses};
-use weft_plan::{Decision, Facts, Manifest, ObjectKey};
+use weft_plan::{Decision, Facts, Manifest, ObjectKey, kinds};
 
 use crate::{
     check,
     domains::{Alternative, Asked, Entry, Environment},
 };
+pub use monitoring::Reader;
 use overlay::Names;
 
 const SINGLE_NAMESPACE_YAML: &str = include_str!("../../../../deploy/single/namespace.yaml");
@@ -42,6 +44,8 @@ pub struct Options<'a> {
     pub placement_namespaces: Option<&'a Namespaces>,
     /// Keystones to which the usual keys of all Secrets may be sent.
     pub keystone_urls: Option<&'a Addresses>,
+    /// The Prometheus that reads the metrics. `None` leaves out the objects for Prometheus Operator.
+    pub monitoring: Option<&'a Reader>,
 }
 
 /// The way to the API server where the Service `kubernetes` does not lead there yet.
@@ -135,6 +139,9 @@ pub fn install(options: &Options) -> Result<Installation> {
                 {
                     overlay::reach(&mut operator, server);
                 }
+                if let Some(reader) = options.monitoring.filter(|_| !domain.makes_alerts()) {
+                    installation.monitor(&operator, &[entry.name], reader)?;
+                }
                 installation.operator.extend(manifests(operator)?);
             }
         }
@@ -148,6 +155,9 @@ pub fn install(options: &Options) -> Result<Installation> {
         let domains: Vec<&str> = options.domains.iter().map(|entry| entry.name).collect();
         overlay::set_domains(&mut operator, &domains.join(","));
         overlay::set_image(&mut operator, options.image, options.image_pull_policy);
+        if let Some(reader) = options.monitoring {
+            installation.monitor(&operator, &domains, reader)?;
+        }
         installation.operator.extend(manifests(operator)?);
     }
     let Installation {
@@ -162,6 +172,18 @@ pub fn install(options: &Options) -> Result<Installation> {
 }
 
 impl Installation {
+    /// Adds the objects for Prometheus Operator of the operator among these objects.
+    fn monitor(&mut self, operator: &[Value], domains: &[&str], reader: &Reader) -> Result<()> {
+        for workload in operator
+            .iter()
+            .filter(|object| object.pointer("/spec/template").is_some())
+        {
+            self.operator
+                .extend(manifests(monitoring::objects(workload, domains, reader)?)?);
+        }
+        Ok(())
+    }
+
     /// Adds the namespace `name`, written in these objects, if it has the one name by which it is
     /// Weft's. Any other one is needed.
     fn add_namespace(&mut self, name: &str, of_weft: &str, objects: Vec<Value>) -> Result<()> {
@@ -317,6 +339,15 @@ impl Domain {
             Some(Namespaces::These(names)) => names,
             Some(Namespaces::All) | None => &[],
         }
+    }
+
+    /// Reports whether its operator makes alerts by itself, where the cluster serves their kind.
+    fn makes_alerts(&self) -> bool {
+        self.decisions
+            .iter()
+            .flat_map(|decision| &decision.units)
+            .flat_map(|unit| &unit.objects)
+            .any(|object| object.key().kind == kinds::PROMETHEUS_RULE)
     }
 
     fn rbac(&self) -> Result<Vec<Value>> {

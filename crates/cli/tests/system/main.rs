@@ -37,6 +37,7 @@ mod openshift;
 mod placement;
 mod preflight;
 mod process;
+mod prometheus;
 mod rbac;
 mod refused;
 mod replicas;
