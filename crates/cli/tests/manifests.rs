@@ -55,6 +55,8 @@ fn an_installation_has_all_its_objects_in_order() {
             format!("ClusterRoleBinding {name}-granted"),
             format!("Role {name}-granted"),
             format!("RoleBinding {name}-granted"),
+            "ClusterRole weft-addons-view".to_owned(),
+            "ClusterRole weft-addons-edit".to_owned(),
             format!("ServiceAccount {name}"),
             format!("Deployment {name}"),
             "ValidatingAdmissionPolicy weft-network-addons-config-hints".to_owned(),
@@ -201,12 +203,73 @@ fn no_rule_has_a_star_or_is_open_by_an_empty_list_of_names() {
 fn no_file_has_a_star_in_a_rule() {
     for file in [
         "deploy/addons/rbac.yaml",
+        "deploy/cluster-network/rbac.yaml",
         "deploy/node-network/rbac.yaml",
+        "deploy/placement/rbac.yaml",
         "components/nmstate/rbac.yaml",
     ] {
         let file = fs::read_to_string(root().join(file)).unwrap();
         for rule in all_rules(&objects(&file)) {
             assert!(!rule.to_string().contains('*'), "{rule}");
+        }
+    }
+}
+
+/// Kubernetes adds them to its ClusterRoles `view`, `edit` and `admin`, in each layout and whatever
+/// the components.
+#[test]
+fn roles_for_users_let_view_read_all_kinds_and_write_none() {
+    const AGGREGATE: &str = "rbac.authorization.k8s.io/aggregate-to-";
+    for layout in [&[][..], &["--single"], &["--namespace", "elsewhere"]] {
+        for domain in ["addons", "cluster-network", "node-network", "placement"] {
+            let arguments = [&["manifests", "--domains", domain], layout].concat();
+            let objects = objects(&printed(&arguments));
+            let role = |verb: &str| find(&objects, &format!("ClusterRole weft-{domain}-{verb}"));
+            let targets = |role: &Value| -> Vec<String> {
+                let labels = role["metadata"]["labels"].as_object().unwrap();
+                labels
+                    .iter()
+                    .filter(|(_, value)| *value == "true")
+                    .filter_map(|(label, _)| label.strip_prefix(AGGREGATE).map(str::to_owned))
+                    .collect()
+            };
+            assert_eq!(targets(role("view")), ["admin", "edit", "view"], "{domain}");
+            assert_eq!(targets(role("edit")), ["admin", "edit"], "{domain}");
+            let rules = |role: &Value| role["rules"].as_array().unwrap().clone();
+            let readable = rules(role("view"));
+            for rule in &readable {
+                assert_eq!(rule["verbs"], json!(["get", "list", "watch"]), "{rule}");
+                assert!(!rule.to_string().contains("secrets"), "{rule}");
+            }
+            for rule in rules(role("edit")) {
+                assert!(
+                    !rule.to_string().contains("/status") && !rule.to_string().contains("secrets"),
+                    "{rule}"
+                );
+            }
+            let definitions = objects
+                .iter()
+                .filter(|object| object["kind"] == "CustomResourceDefinition");
+            for definition in definitions {
+                let spec = &definition["spec"];
+                assert!(
+                    readable.iter().any(|rule| {
+                        let holds = |field: &str, value: &Value| {
+                            rule[field].as_array().unwrap().contains(value)
+                        };
+                        holds("apiGroups", &spec["group"])
+                            && holds("resources", &spec["names"]["plural"])
+                    }),
+                    "{domain}: {}",
+                    definition["metadata"]["name"]
+                );
+            }
+            let is_bound = |object: &Value| {
+                object["roleRef"]["name"]
+                    .as_str()
+                    .is_some_and(|role| role == format!("weft-{domain}-view"))
+            };
+            assert!(!objects.iter().any(is_bound), "{domain}");
         }
     }
 }
@@ -946,8 +1009,7 @@ fn monitoring_is_added_for_operators_that_do_not_make_it() {
         (&["--domains", "placement"], Some("weft-placement-operator")),
         (&["--single"], Some("weft-operator")),
     ] {
-        let print =
-            |more: &[&str]| objects(&printed(&[&["manifests"][..], arguments, more].concat()));
+        let print = |more: &[&str]| objects(&printed(&[&["manifests"][..], arguments, more].concat()));
         let with = print(&["--monitoring=observability/scraper"]);
         let added = with.len() - print(&[]).len();
         let Some(operator) = operator else {

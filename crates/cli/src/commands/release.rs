@@ -36,20 +36,24 @@ use crate::{
 /// pods, one by one. Weft's operator must have been stopped before.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Exit code 0: given back, or nothing of Weft is there; 2: it could not be done. It can be repeated, and goes on where it was.
+Exit code 0: given back, or nothing of Weft is there; 2: it could not be done.
+You can repeat it, and it goes on from there.
 
 Examples:
-  kubectl -n cluster-network-addons scale deployment cluster-network-addons-operator --replicas=0
+  kubectl -n cluster-network-addons scale \\
+    deployment cluster-network-addons-operator --replicas=0
   weft release addons --dry-run
   weft release addons
 
-  kubectl -n openshift-cluster-network-operator delete daemonset cluster-network-operator
+  kubectl -n openshift-cluster-network-operator delete \\
+    daemonset cluster-network-operator
   weft release cluster-network
 
   kubectl -n nmstate delete deployment nmstate-operator
   weft release node-network
 
-  kubectl -n weft-placement scale deployment weft-placement-operator --replicas=0
+  kubectl -n weft-placement scale \\
+    deployment weft-placement-operator --replicas=0
   weft release placement")]
 pub struct Args {
     /// Domain to give back
@@ -232,7 +236,9 @@ fn is_of_weft_alone(site: &Site, key: &ObjectKey) -> bool {
             let is_theirs_too = key.name == operator && has_their_name(site);
             let is_operators =
                 key.name.starts_with(operator) || key.name.starts_with(SINGLE_OPERATOR);
-            is_operators && !is_theirs_too
+            // The roles for users: weft-addons-view and weft-addons-edit.
+            let is_users = key.name.starts_with(&format!("weft-{}-", site.entry.name));
+            is_users || is_operators && !is_theirs_too
         }
         _ => true,
     }
