@@ -31,6 +31,8 @@ pub struct Entry {
     pub finalizers: &'static [(Kind, &'static str)],
     /// Kinds whose objects operator and agents make, without an inventory.
     pub reports: &'static [Report],
+    /// True if policies of the domain change the networks of nodes, and agents report them.
+    pub has_policies: bool,
     /// Admission policies that belong to its API.
     pub admission: fn() -> Vec<Value>,
     /// Checks of a cluster before the switch to Weft, besides those of every domain.
@@ -204,6 +206,7 @@ const ADDONS: Entry = Entry {
     further_definitions: &[],
     finalizers: &[],
     reports: &[],
+    has_policies: false,
     admission: addons::admission,
     switch_checks: &[SwitchCheck::OldObjects],
     needs_secrets: false,
@@ -255,6 +258,7 @@ const CLUSTER_NETWORK: Entry = Entry {
     further_definitions: &[],
     finalizers: &[],
     reports: &[],
+    has_policies: false,
     admission: cluster_network::admission,
     switch_checks: &[],
     needs_secrets: false,
@@ -331,6 +335,7 @@ const NODE_NETWORK: Entry = Entry {
             has_users_spec: true,
         },
     ],
+    has_policies: true,
     admission: node_network::admission,
     switch_checks: &[SwitchCheck::Nodes],
     needs_secrets: false,
@@ -368,6 +373,7 @@ const PLACEMENT: Entry = Entry {
     further_definitions: &[],
     finalizers: &[],
     reports: &[],
+    has_policies: false,
     admission: placement::admission,
     switch_checks: &[],
     needs_secrets: true,

@@ -9,6 +9,7 @@
 //! - [`nodes`]: policies of nodes' networks, and what they would change;
 //! - [`placement`]: what a PlacementAPI leads to with what stands next to it;
 //! - [`keepers`], [`migration`]: which operators Weft would replace, and what keeps them;
+//! - [`policies`], [`tree`], [`mood`], [`wanted`]: the state that `weft status` shows;
 //! - [`online`]: which cluster, and what of Weft is in it;
 //! - [`reasons`]: the meaning of each condition and event;
 //! - [`bundle`]: the parts of a report about a cluster;
@@ -37,11 +38,13 @@ mod install;
 mod installed;
 mod keepers;
 mod migration;
+mod mood;
 mod nodes;
 mod online;
 mod output;
 mod placement;
 mod planned;
+mod policies;
 mod reasons;
 mod reports;
 mod review;
@@ -51,6 +54,7 @@ mod sources;
 mod suggest;
 mod tree;
 mod uninstall;
+mod wanted;
 
 use std::process::ExitCode;
 

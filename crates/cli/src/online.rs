@@ -13,7 +13,10 @@ use weft_operator::{Opened, Served};
 use weft_plan::{Domain, Inventory, OWNER_LABEL, ObjectSet, Owner, kinds, report::FailureClass};
 use weft_runtime::{
     api_server::cluster::{self, Cluster},
-    inspect::presence::{self, Leader, Operator},
+    inspect::{
+        presence::{self, Leader, Operator},
+        reader::Reader,
+    },
     metrics::Metrics,
     reconcile::{objects::Objects, set::SetObjects, stored::StoredError},
 };
@@ -22,6 +25,16 @@ use crate::domains::{Entry, Environment};
 
 /// How to install Weft, for whoever has not.
 pub const HOW_TO_INSTALL: &str = "install it: weft manifests | kubectl apply -f -";
+
+/// How to install Weft for this domain.
+pub fn how_to_install(domain: &str) -> String {
+    let domains = if domain == "addons" {
+        String::new()
+    } else {
+        format!(" --domains {domain}")
+    };
+    format!("install it: weft manifests{domains} | kubectl apply -f -")
+}
 
 /// Which cluster.
 #[derive(clap::Args)]
@@ -140,7 +153,20 @@ impl Online {
         &self,
         entries: impl IntoIterator<Item = &'static Entry>,
     ) -> Result<Vec<Site>> {
-        let operators = presence::operators(&self.cluster)
+        self.sites_as_seen(&Reader::strict(&self.cluster), entries)
+            .await
+    }
+
+    /// The same, as far as the user of this reader may look.
+    ///
+    /// # Errors
+    /// As [`Online::sites`].
+    pub async fn sites_as_seen(
+        &self,
+        reader: &Reader,
+        entries: impl IntoIterator<Item = &'static Entry>,
+    ) -> Result<Vec<Site>> {
+        let operators = presence::operators(reader)
             .await
             .map_err(|error| self.explain(error))?;
         let mut sites = Vec::new();
@@ -322,9 +348,11 @@ impl Site {
     pub fn not_installed(&self) -> anyhow::Error {
         let kind = self.entry.resource;
         anyhow!(
-            "Weft is not installed: the cluster does not know {} ({}); {HOW_TO_INSTALL}",
+            "Weft is not installed for {}: the cluster does not know {} ({}); {}",
+            self.entry.name,
             kind.kind,
-            kind.api_version()
+            kind.api_version(),
+            how_to_install(self.entry.name)
         )
     }
 }

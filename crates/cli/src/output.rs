@@ -2,10 +2,11 @@
 //! files. All that this program prints goes through here.
 
 use std::{
+    ffi::OsString,
     fs,
     hash::{BuildHasher, RandomState},
     io::{self, IsTerminal, Write},
-    path::Path,
+    path::{Path, PathBuf},
     sync::LazyLock,
 };
 
@@ -68,6 +69,44 @@ pub fn print_as_is(text: &str) -> Result<()> {
     }
 }
 
+/// The place and form of objects that a command prints: `-o yaml`, `-o json`, or a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// YAML documents on stdout.
+    Yaml,
+    /// One JSON document of the kind List on stdout.
+    Json,
+    /// Files in this folder.
+    Folder(PathBuf),
+}
+
+impl From<&str> for Target {
+    fn from(text: &str) -> Self {
+        match text {
+            "yaml" => Self::Yaml,
+            "json" => Self::Json,
+            folder => Self::Folder(folder.into()),
+        }
+    }
+}
+
+/// Writes a value as JSON to stdout.
+///
+/// # Errors
+/// As [`print_as_is`].
+pub fn print_json(value: &Value) -> Result<()> {
+    print(&format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
+/// Writes objects as a JSON document of the kind List to stdout, as `kubectl get -o json` does.
+///
+/// # Errors
+/// As [`print_as_is`].
+pub fn print_list<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Result<()> {
+    let items: Vec<_> = objects.into_iter().collect();
+    print_json(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items}))
+}
+
 /// Writes files into a folder, which is made where it is missing, and says which.
 ///
 /// # Errors
@@ -102,8 +141,8 @@ pub fn shown(text: &str) -> String {
     shown
 }
 
-/// Emphasis for people at a terminal. Plain text for pipes and files, and where `NO_COLOR` is set
-/// (<https://no-color.org>).
+/// Emphasis for people at a terminal. Plain text for pipes and files, where `NO_COLOR` is set
+/// (<https://no-color.org>), and on a terminal without colours (`TERM=dumb`).
 #[derive(Clone, Copy)]
 pub struct Style {
     colour: bool,
@@ -120,9 +159,20 @@ impl Style {
         Self::of(io::stderr().is_terminal())
     }
 
+    /// For text that programs read.
+    pub fn plain() -> Self {
+        Self { colour: false }
+    }
+
     fn of(terminal: bool) -> Self {
+        Self::by(terminal, |variable| std::env::var_os(variable))
+    }
+
+    fn by(terminal: bool, variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let no_colour = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_dumb = variable("TERM").is_some_and(|terminal| terminal == "dumb");
         Self {
-            colour: terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            colour: terminal && !no_colour && !is_dumb,
         }
     }
 
@@ -228,6 +278,21 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_terminal_gets_colour_unless_a_variable_says_no() {
+        let colour = |terminal: bool, set: &[(&str, &str)]| {
+            let variable = |name: &str| {
+                let found = set.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| OsString::from(value))
+            };
+            Style::by(terminal, variable).colour
+        };
+        assert!(colour(true, &[]) && colour(true, &[("TERM", "xterm"), ("NO_COLOR", "")]));
+        assert!(!colour(false, &[("TERM", "xterm")]));
+        assert!(!colour(true, &[("TERM", "dumb")]));
+        assert!(!colour(true, &[("TERM", "xterm"), ("NO_COLOR", "1")]));
     }
 
     #[test]

@@ -1,101 +1,301 @@
 //! How the state of a domain is shown.
 
 use serde_json::{Value, json};
-use weft_plan::{Live, rollout::Rollout};
+use weft_plan::{Kind, Live, kinds, rollout::Rollout};
 use weft_runtime::inspect::overview::{Component, Overview, Presence, Workload};
 
 use crate::{
-    online::{HOW_TO_INSTALL, Site},
+    domains::Entry,
+    mood::Mood,
+    online::{Site, how_to_install},
     output::Style,
+    policies::Policies,
 };
 
 /// The state of a domain.
 pub struct Domain {
-    /// As on the command line.
-    pub name: &'static str,
-    /// The kind of its resource.
-    pub kind: &'static str,
+    entry: &'static Entry,
     /// The operator's Deployment and image, if there is one.
-    pub operator: Option<(String, String)>,
-    /// True if the cluster serves the kind.
+    operator: Option<(String, String)>,
+    /// True if the cluster serves the kind of its resource.
     pub installed: bool,
+    /// True if the user may read its resources.
+    pub is_readable: bool,
     /// The operators of the domain.
     pub presence: Presence,
     /// True if the leader has not fallen silent.
     pub alive: bool,
     /// The resources of the domain, with their state.
     pub resources: Vec<Overview>,
+    /// The policies of nodes' networks, and the reports of nodes.
+    pub policies: Policies,
+    /// True if the user names resources, and the others are left out.
+    pub is_narrowed: bool,
+    /// The names of the resources that are left out.
+    pub left_out: Vec<String>,
+}
+
+/// A part of an installation that is missing, by the line that shows it.
+#[derive(Clone, Copy, PartialEq)]
+enum Gap {
+    /// Another operator runs. It has a line.
+    Blocked,
+    /// No replica leads. The line of the operator says so.
+    Leader,
+    /// There is no resource. The line in its place says so.
+    Resource,
+    /// Another part, which needs a line.
+    Other,
+}
+
+/// A state that is not as the user wants it.
+pub struct Trouble {
+    /// Kind and name of the resource, or the domain.
+    pub about: String,
+    /// How bad it is.
+    pub mood: Mood,
+    /// The cause.
+    pub message: String,
 }
 
 impl Domain {
     /// Returns the known facts before the command reads any resource.
     pub fn of(site: &Site, presence: Presence, alive: bool) -> Self {
         Self {
-            name: site.entry.name,
-            kind: site.entry.resource.kind,
+            entry: site.entry,
             operator: site
                 .operator
                 .as_ref()
                 .map(|operator| (operator.workload.human(), operator.image.clone())),
             installed: false,
+            is_readable: true,
             presence,
             alive,
             resources: Vec::new(),
+            policies: Policies::default(),
+            is_narrowed: false,
+            left_out: Vec::new(),
         }
     }
 
-    /// Reports whether there is a resource and all is well with it.
+    /// The name of the domain, as on the command line.
+    pub fn name(&self) -> &'static str {
+        self.entry.name
+    }
+
+    /// Reports whether the cluster serves the domain's resource, or an operator for it is deployed.
+    pub fn is_there(&self) -> bool {
+        self.installed || self.operator.is_some()
+    }
+
+    /// Reports whether there is no resource, policy or node to show.
+    pub fn is_empty(&self) -> bool {
+        self.resources.is_empty()
+            && self.policies.policies.is_empty()
+            && self.policies.nodes.is_empty()
+    }
+
+    /// Reports whether there is a resource or a policy and all is well with all of them.
     pub fn is_available(&self) -> bool {
-        !self.resources.is_empty() && self.resources.iter().all(Overview::is_available)
+        let policies = &self.policies.policies;
+        !(self.resources.is_empty() && policies.is_empty())
+            && self.resources.iter().all(Overview::is_available)
+            && policies.iter().all(|policy| policy.mood <= Mood::Notice)
     }
 
-    /// The state in a line, for the progress of a wait.
-    pub fn headline(&self) -> String {
-        match self.resources.first() {
-            None => self.nothing(),
-            Some(overview) => format!(
-                "{} {}{}: {}",
-                self.kind,
-                namespace(overview),
-                name(overview),
-                summary(overview).1
-            ),
+    /// Returns the states that are not as the user wants them, those of the installation first.
+    pub fn troubles(&self) -> Vec<Trouble> {
+        let bad = |message: String| Trouble {
+            about: self.name().to_owned(),
+            mood: Mood::Bad,
+            message,
+        };
+        let gaps = self.installation().into_iter();
+        let mut all: Vec<_> = gaps.map(|(_, message)| bad(message)).collect();
+        for overview in &self.resources {
+            let mood = mood(self.kind(), overview);
+            if mood > Mood::Good {
+                all.push(Trouble {
+                    about: self.title(overview),
+                    mood,
+                    message: cause(self.kind(), overview),
+                });
+            }
         }
+        for policy in &self.policies.policies {
+            if policy.mood > Mood::Good {
+                all.push(Trouble {
+                    about: policy.title(),
+                    mood: policy.mood,
+                    message: policy.cause(),
+                });
+            }
+        }
+        for node in &self.policies.nodes {
+            if node.mood > Mood::Good {
+                all.push(Trouble {
+                    about: format!("node {}", node.name),
+                    mood: node.mood,
+                    message: node.message.clone(),
+                });
+            }
+        }
+        all
     }
 
-    fn nothing(&self) -> String {
-        if self.installed {
+    /// Returns the missing parts of the installation, as far as anything needs them.
+    fn installation(&self) -> Vec<(Gap, String)> {
+        let (kind, name) = (self.kind(), self.name());
+        let unknown = |kind: &Kind| {
             format!(
-                "there is no {}. Have an example: weft manifests -o DIR; then: weft plan -f FILE, kubectl apply -f FILE",
-                self.kind
+                "the cluster does not know {} ({})",
+                kind.kind,
+                kind.api_version()
+            )
+        };
+        let mut all = Vec::new();
+        let mut add = |gap, message| all.push((gap, message));
+        let install = how_to_install(self.name());
+        if let (true, false, Some((deployment, _))) =
+            (self.is_readable, self.installed, &self.operator)
+        {
+            add(
+                Gap::Other,
+                format!("{}, which {deployment} serves; {install}", unknown(&kind)),
+            );
+        }
+        if !self.is_readable || !self.installed {
+            return all;
+        }
+        for missing in &self.policies.missing {
+            add(Gap::Other, format!("{}; {install}", unknown(missing)));
+        }
+        let has_policies = !self.policies.policies.is_empty();
+        let is_used = !self.is_empty();
+        let has_leader = self.alive || !self.presence.is_leader_known;
+        match (&self.presence.blocked, &self.operator) {
+            (Some(blocked), _) if is_used => {
+                add(Gap::Blocked, format!("blocked: {}", blocked.message));
+            }
+            (_, Some(_)) if !has_leader => add(Gap::Leader, self.operator(Style::plain())),
+            (_, None) if !has_leader && is_used => add(
+                Gap::Other,
+                format!("no operator of Weft is installed for {name}; {install}"),
+            ),
+            _ => {}
+        }
+        if self.resources.is_empty() && self.left_out.is_empty() {
+            if has_policies {
+                add(
+                    Gap::Other,
+                    format!(
+                        "there are policies and no {}, so no agent carries them out",
+                        kind.kind
+                    ),
+                );
+            } else if self.operator.is_some() && !kind.namespaced && !self.is_narrowed {
+                add(Gap::Resource, self.nothing());
+            }
+        }
+        all
+    }
+
+    /// The kind of its resource.
+    pub fn kind(&self) -> Kind {
+        self.entry.resource
+    }
+
+    fn title(&self, overview: &Overview) -> String {
+        format!(
+            "{} {}{}",
+            self.kind().kind,
+            namespace(overview),
+            name(overview)
+        )
+    }
+
+    /// Returns the line about a domain that has no resource.
+    pub fn nothing(&self) -> String {
+        let (kind, name) = (self.kind().kind, self.name());
+        if !self.is_readable {
+            format!("you may not read {}", self.kind().plural)
+        } else if self.installed {
+            format!(
+                "there is no {kind}. Have an example: weft manifests -o DIR; then: weft plan -f FILE, kubectl apply -f FILE"
             )
         } else {
             format!(
-                "Weft is not installed for {}: the cluster does not know {}; {HOW_TO_INSTALL}",
-                self.name, self.kind
+                "Weft is not installed for {name}: the cluster does not know {kind}; {}",
+                how_to_install(self.name())
             )
         }
     }
 
-    /// Returns the lines of the domain, for people.
-    pub fn lines(&self, style: Style) -> Vec<String> {
+    /// Returns the lines of the domain, for people: all, or only those about trouble.
+    pub fn lines(&self, style: Style, only_trouble: bool) -> Vec<String> {
+        let is_shown = |mood: Mood| !only_trouble || mood > Mood::Good;
         let mut lines = Vec::new();
-        if self.resources.is_empty() {
+        let has_blocker = self.presence.blocked.is_some();
+        let gaps = self.installation();
+        if self.resources.is_empty() && !self.is_narrowed && !only_trouble {
             lines.push(self.nothing());
         }
         for overview in &self.resources {
-            resource(&mut lines, self.kind, overview, style);
+            if is_shown(mood(self.kind(), overview)) {
+                resource(
+                    &mut lines,
+                    self.kind(),
+                    overview,
+                    style,
+                    only_trouble,
+                    has_blocker,
+                );
+            }
         }
-        if let Some(blocked) = &self.presence.blocked {
+        for policy in &self.policies.policies {
+            if is_shown(policy.mood) {
+                lines.extend(policy.lines(style));
+            }
+        }
+        lines.extend(self.nodes(style, only_trouble));
+        if let Some(blocked) = &self.presence.blocked
+            && (!only_trouble || !gaps.is_empty())
+        {
             lines.push(format!("{}: {}", style.bad("blocked"), blocked.message));
         }
-        if self.installed {
+        for (gap, message) in &gaps {
+            if *gap == Gap::Other || *gap == Gap::Resource && only_trouble {
+                lines.push(format!("{}: {message}", style.bad("problem")));
+            }
+        }
+        if self.installed && (!only_trouble || !lines.is_empty() || !gaps.is_empty()) {
             lines.push(format!(
                 "{} {}",
                 style.dim("operator:"),
                 self.operator(style)
             ));
         }
+        lines
+    }
+
+    /// A line about all nodes that are reported, and one for each that is not as it should be.
+    fn nodes(&self, style: Style, only_trouble: bool) -> Vec<String> {
+        let nodes = &self.policies.nodes;
+        let troubled = nodes.iter().filter(|node| node.mood > Mood::Good);
+        let bar = style.dim("│");
+        let mut lines: Vec<_> = troubled.map(|node| node.line(style)).collect();
+        if only_trouble || nodes.is_empty() {
+            return lines;
+        }
+        for line in &mut lines {
+            *line = format!("{bar} {line}");
+        }
+        let reported = nodes.iter().filter(|node| node.is_reported()).count();
+        let title = style.bold("nodes");
+        lines.insert(
+            0,
+            format!("{title}: {reported} of {} reported", nodes.len()),
+        );
         lines
     }
 
@@ -106,6 +306,7 @@ impl Domain {
                 "no leader: {} has not renewed its lease since {:.0}",
                 leader.identity, leader.renewed
             )),
+            None if !self.presence.is_leader_known => "its leader is not known".to_owned(),
             None => style.bad("no leader: nobody is at work"),
         };
         match &self.operator {
@@ -116,8 +317,10 @@ impl Domain {
 
     /// Returns the state of the domain as JSON, for programs.
     pub fn json(&self) -> Value {
+        let policies = self.policies.policies.iter();
+        let nodes = self.policies.nodes.iter();
         json!({
-            "domain": self.name,
+            "domain": self.name(),
             "installed": self.installed,
             "available": self.is_available(),
             "operator": {
@@ -129,23 +332,86 @@ impl Domain {
             "blocked": self.presence.blocked.as_ref().map(|blocked| json!({
                 "reason": blocked.reason, "message": blocked.message
             })),
-            "resources": self.resources.iter().map(|overview| resource_json(self.kind, overview)).collect::<Vec<_>>(),
+            "resources": self.resources.iter().map(|overview| resource_json(self.kind().kind, overview)).collect::<Vec<_>>(),
+            "policies": policies.map(|policy| policy.json()).collect::<Vec<_>>(),
+            "nodes": nodes.map(|node| node.json()).collect::<Vec<_>>(),
         })
     }
 }
 
-enum Mood {
-    Good,
-    Pending,
-    Bad,
+impl Trouble {
+    /// Returns the trouble in a line.
+    pub fn line(&self) -> String {
+        format!("{}: {}", self.about, self.message)
+    }
+
+    /// Returns the trouble as JSON, for programs.
+    pub fn json(&self, domain: &str) -> Value {
+        json!({
+            "domain": domain,
+            "about": self.about,
+            "state": self.mood.word(),
+            "message": self.message,
+        })
+    }
 }
 
-fn paint(style: Style, mood: &Mood, text: &str) -> String {
-    match mood {
-        Mood::Good => style.good(text),
-        Mood::Pending => style.pending(text),
-        Mood::Bad => style.bad(text),
+/// How bad the state of a resource is: by its status, and by its workloads as they are now.
+fn mood(kind: Kind, overview: &Overview) -> Mood {
+    let workloads = overview
+        .components
+        .iter()
+        .flat_map(|component| &component.workloads)
+        .map(|workload| match &workload.rollout {
+            Some(Rollout::Stuck { .. }) => Mood::Bad,
+            Some(Rollout::Progressing { .. }) => Mood::Pending,
+            // The status says if that is wanted.
+            None if workload.is_foreign => Mood::Good,
+            None => Mood::Pending,
+            Some(Rollout::Ready) => Mood::Good,
+        });
+    let status = &overview.resource["status"];
+    let is_held = is_true(overview, "Paused") || is_true(overview, "Drifted");
+    let has_notices = status["notices"]
+        .as_array()
+        .is_some_and(|all| !all.is_empty());
+    let aside = if is_held || has_notices {
+        Mood::Notice
+    } else {
+        Mood::Good
+    };
+    workloads
+        .chain([summary(kind, overview).0, aside])
+        .max()
+        .unwrap_or(Mood::Good)
+}
+
+/// The state of a resource and its cause, in a line.
+fn cause(kind: Kind, overview: &Overview) -> String {
+    let mut causes: Vec<_> = shown_conditions(kind, overview, false)
+        .into_iter()
+        .map(|line| line.trim_end().to_owned())
+        .collect();
+    causes.extend(refused(&overview.resource["status"]["refusedChange"]));
+    causes.extend(notices(overview).map(str::to_owned));
+    let word = summary(kind, overview).1;
+    if causes.is_empty() {
+        let workloads = overview.components.iter().flat_map(|one| &one.workloads);
+        let workloads = workloads.filter(|workload| workload.rollout != Some(Rollout::Ready));
+        causes.extend(workloads.map(|workload| leaf(workload, Style::plain())));
     }
+    match causes.is_empty() {
+        true => word.to_owned(),
+        false => format!("{word}: {}", causes.join("; ")),
+    }
+}
+
+fn notices(overview: &Overview) -> impl Iterator<Item = &str> {
+    overview.resource["status"]["notices"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
 }
 
 fn name(overview: &Overview) -> &str {
@@ -172,72 +438,66 @@ fn is_true(overview: &Overview, kind: &str) -> bool {
 }
 
 /// The state in a word, as far as it is known about the current generation.
-fn summary(overview: &Overview) -> (Mood, &'static str) {
-    let ready = conditions(overview).find(|condition| condition["type"] == "Ready");
+fn summary(kind: Kind, overview: &Overview) -> (Mood, &'static str) {
+    let unseen = (
+        Mood::Pending,
+        "the operator has not seen the latest change yet",
+    );
     match () {
+        () if overview.is_going() && is_true(overview, "Degraded") => (Mood::Bad, "being removed"),
         () if overview.is_going() => (Mood::Pending, "being removed"),
-        () if ready.is_some() && overview.is_available() => (Mood::Good, "Ready"),
-        () if ready.is_some() && !overview.is_seen() => (
-            Mood::Pending,
-            "the operator has not seen the latest change yet",
-        ),
-        () if let Some(ready) = ready => (
-            if ready["severity"] == "Warning" {
-                Mood::Bad
-            } else {
-                Mood::Pending
-            },
-            "not Ready",
-        ),
+        () if kind == kinds::PLACEMENT_API => match () {
+            () if overview.is_available() => (Mood::Good, "Ready"),
+            () if !overview.is_seen() => unseen,
+            () if is_step_failed(overview) => (Mood::Bad, "not Ready"),
+            () => (Mood::Pending, "not Ready"),
+        },
         () if is_true(overview, "Blocked") => (Mood::Bad, "Blocked"),
         () if overview.is_available() => (Mood::Good, "Available"),
-        () if !overview.is_seen() => (
-            Mood::Pending,
-            "the operator has not seen the latest change yet",
-        ),
+        () if !overview.is_seen() => unseen,
         () if is_true(overview, "Degraded") => (Mood::Bad, "Degraded"),
         () if is_true(overview, "Progressing") => (Mood::Pending, "Progressing"),
         () => (Mood::Bad, "not Available"),
     }
 }
 
-fn resource(lines: &mut Vec<String>, kind: &str, overview: &Overview, style: Style) {
-    let (mood, word) = summary(overview);
-    let mut about = Vec::new();
-    if let Some(version) = overview.resource["status"]["observedVersion"].as_str() {
-        about.push(format!("version {version}"));
-    }
-    about.push(format!("generation {}", overview.generation()));
-    let about = about.join(", ");
-    lines.push(format!(
-        "{}: {} {}",
-        style.bold(&format!("{kind} {}{}", namespace(overview), name(overview))),
-        paint(style, &mood, word),
-        style.dim(&format!("({about})"))
-    ));
-    // Available=False refers to the others, and the operator that blocks has a line of its own.
-    let told = |condition: &&Value| {
-        matches!(
-            condition["type"].as_str(),
-            Some("Progressing" | "Degraded" | "Paused" | "Drifted")
-        )
+/// Reports whether a step of a PlacementAPI has failed, or whether nothing continues there.
+fn is_step_failed(overview: &Overview) -> bool {
+    let is_failed = |condition: &Value| {
+        matches!(condition["severity"].as_str(), Some("Warning" | "Error"))
+            && condition["status"] == "False"
     };
-    for condition in conditions(overview)
-        .filter(|condition| condition["status"] == "True")
-        .filter(told)
-    {
+    conditions(overview).any(is_failed) || is_true(overview, "Stalled")
+}
+
+/// The lines about conditions, without those that repeat others: Ready, Reconciling and Stalled,
+/// and what the components say. `Available=False` refers to the others.
+fn shown_conditions(kind: Kind, overview: &Overview, has_blocker: bool) -> Vec<String> {
+    let line = |condition: &Value, message: &str| {
         let text = |field: &str| condition[field].as_str().unwrap_or_default();
-        for line in text("message")
-            .lines()
-            .filter(|line| !is_told_below(line, overview))
-        {
-            lines.push(format!(
-                "{} {} {}: {line}",
-                style.dim("│"),
-                text("type"),
-                text("reason")
-            ));
+        format!("{} {}: {message}", text("type"), text("reason"))
+    };
+    let message = |condition: &Value| {
+        let message = condition["message"].as_str().unwrap_or_default();
+        message.to_owned()
+    };
+    // The operator that blocks has a line of its own, if the user may see it.
+    let is_told = |condition: &&Value| match condition["type"].as_str() {
+        Some("Progressing" | "Degraded" | "Paused" | "Drifted") => condition["status"] == "True",
+        Some("Blocked") => condition["status"] == "True" && !has_blocker,
+        // Of a PlacementAPI that is blocked, no step says so.
+        Some("Ready") if kind == kinds::PLACEMENT_API => {
+            condition["status"] == "Unknown" && is_true(overview, "Stalled") && !has_blocker
         }
+        _ => false,
+    };
+    let mut lines = Vec::new();
+    for condition in conditions(overview).filter(is_told) {
+        let message = message(condition);
+        let told = message
+            .lines()
+            .filter(|text| !is_told_below(text, overview));
+        lines.extend(told.map(|text| line(condition, text)));
     }
     // Of a resource with a condition for each step, the steps that have begun and are not done.
     let is_step = |condition: &&Value| {
@@ -245,15 +505,38 @@ fn resource(lines: &mut Vec<String>, kind: &str, overview: &Overview, style: Sty
             && condition["type"] != "Ready"
             && condition["status"] == "False"
     };
-    for step in conditions(overview).filter(is_step) {
-        let text = |field: &str| step[field].as_str().unwrap_or_default();
-        lines.push(format!(
-            "{} {} {}: {}",
-            style.dim("│"),
-            text("type"),
-            text("reason"),
-            text("message")
-        ));
+    lines.extend(
+        conditions(overview)
+            .filter(is_step)
+            .map(|step| line(step, &message(step))),
+    );
+    lines
+}
+
+fn resource(
+    lines: &mut Vec<String>,
+    kind: Kind,
+    overview: &Overview,
+    style: Style,
+    only_trouble: bool,
+    has_blocker: bool,
+) {
+    let (mood, word) = summary(kind, overview);
+    let mut about = Vec::new();
+    if let Some(version) = overview.resource["status"]["observedVersion"].as_str() {
+        about.push(format!("version {version}"));
+    }
+    about.push(format!("generation {}", overview.generation()));
+    let about = about.join(", ");
+    let title = format!("{} {}{}", kind.kind, namespace(overview), name(overview));
+    lines.push(format!(
+        "{}: {} {}",
+        style.bold(&title),
+        mood.paint(style, word),
+        style.dim(&format!("({about})"))
+    ));
+    for line in shown_conditions(kind, overview, has_blocker) {
+        lines.push(format!("{} {line}", style.dim("│")));
     }
     for line in overview.resource["status"]["drift"]
         .as_array()
@@ -266,16 +549,13 @@ fn resource(lines: &mut Vec<String>, kind: &str, overview: &Overview, style: Sty
     for line in refused(&overview.resource["status"]["refusedChange"]) {
         lines.push(format!("{} {}", style.dim("│"), style.bad(&line)));
     }
-    for notice in overview.resource["status"]["notices"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-    {
+    for notice in notices(overview) {
         lines.push(format!("{} notice: {notice}", style.dim("│")));
     }
-    for (index, component) in overview.components.iter().enumerate() {
-        let last = index + 1 == overview.components.len();
+    let is_shown = |component: &&Component| !only_trouble || state(component).0 > Mood::Good;
+    let components: Vec<_> = overview.components.iter().filter(is_shown).collect();
+    for (index, component) in components.iter().enumerate() {
+        let last = index + 1 == components.len();
         branch(
             lines,
             component,
@@ -383,7 +663,7 @@ fn branch(
         "{} {} {}{}",
         style.dim(turn),
         component.name,
-        paint(style, &state.0, &state.1),
+        state.0.paint(style, &state.1),
         style.dim(settings)
     ));
     let workloads = component
@@ -422,7 +702,8 @@ fn state(component: &Component) -> (Mood, String) {
     let said = component.state.as_str();
     let mood = match said {
         "Available" | "" => Mood::Good,
-        "Progressing" | "NotDeployed" => Mood::Pending,
+        "NotDeployed" => Mood::Notice,
+        "Progressing" => Mood::Pending,
         _ => Mood::Bad,
     };
     if !matches!(mood, Mood::Bad) {
@@ -540,7 +821,14 @@ mod tests {
             components: Vec::new(),
         };
         let mut lines = Vec::new();
-        super::resource(&mut lines, "NetworkConfig", &overview, Style::stdout());
+        super::resource(
+            &mut lines,
+            kinds::NETWORK_CONFIG,
+            &overview,
+            Style::stdout(),
+            false,
+            false,
+        );
         let text = lines.join("\n");
         for line in [
             "refused: spec.x: 1 -> 2: it cuts connections",
@@ -554,6 +842,88 @@ mod tests {
             (&shown["notices"][0], &shown["refusedChange"]),
             (&json!("nodes differ in their MTU"), &change)
         );
+    }
+
+    fn with_conditions(conditions: Value) -> Overview {
+        let resource = json!({
+            "metadata": {"name": "x", "generation": 1},
+            "status": {"observedGeneration": 1, "conditions": conditions}
+        });
+        Overview {
+            resource,
+            components: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn ready_tells_no_kind_and_a_degraded_resource_is_unhealthy() {
+        let one = |name: &str, status: &str| {
+            json!({
+                "type": name, "status": status, "reason": "Because", "message": "m",
+                "observedGeneration": 1
+            })
+        };
+        let degraded = with_conditions(json!([
+            one("Available", "True"),
+            one("Progressing", "False"),
+            one("Degraded", "True"),
+            one("Ready", "False"),
+            one("Stalled", "True")
+        ]));
+        let addons = kinds::NETWORK_ADDONS_CONFIG;
+        assert_eq!(summary(addons, &degraded), (Mood::Bad, "Degraded"));
+        assert_eq!(mood(addons, &degraded), Mood::Bad);
+        assert_eq!(
+            shown_conditions(addons, &degraded, false),
+            ["Degraded Because: m"]
+        );
+        assert_eq!(cause(addons, &degraded), "Degraded: Degraded Because: m");
+        // Even where another program says that it is Ready.
+        let contradictory = with_conditions(json!([one("Degraded", "True"), one("Ready", "True")]));
+        assert_eq!(summary(addons, &contradictory).0, Mood::Bad);
+        let well = with_conditions(json!([one("Available", "True"), one("Ready", "True")]));
+        assert_eq!(summary(addons, &well), (Mood::Good, "Available"));
+        let busy = with_conditions(json!([
+            one("Available", "False"),
+            one("Progressing", "True"),
+            one("Ready", "False"),
+            one("Reconciling", "True")
+        ]));
+        assert_eq!(summary(addons, &busy), (Mood::Pending, "Progressing"));
+        assert_eq!(
+            shown_conditions(addons, &busy, false),
+            ["Progressing Because: m"]
+        );
+    }
+
+    #[test]
+    fn a_step_of_a_placement_api_that_failed_is_shown_once() {
+        let step = json!({
+            "type": "DBReady", "status": "False", "severity": "Warning", "reason": "Error",
+            "message": "no database"
+        });
+        let ready = json!({
+            "type": "Ready", "status": "False", "severity": "Warning", "reason": "Error",
+            "message": "no database"
+        });
+        let stalled = json!({"type": "Stalled", "status": "True", "message": "no database"});
+        let failed = with_conditions(json!([ready, step, stalled]));
+        let placement = kinds::PLACEMENT_API;
+        assert_eq!(summary(placement, &failed), (Mood::Bad, "not Ready"));
+        assert_eq!(
+            shown_conditions(placement, &failed, false),
+            ["DBReady Error: no database"]
+        );
+        let blocked = with_conditions(json!([
+            {"type": "Ready", "status": "Unknown", "reason": "OtherOperatorRunning", "message": "m"},
+            {"type": "Stalled", "status": "True", "reason": "OtherOperatorRunning", "message": "m"}
+        ]));
+        assert_eq!(summary(placement, &blocked).0, Mood::Bad);
+        assert_eq!(
+            shown_conditions(placement, &blocked, false),
+            ["Ready OtherOperatorRunning: m"]
+        );
+        assert!(shown_conditions(placement, &blocked, true).is_empty());
     }
 
     #[test]

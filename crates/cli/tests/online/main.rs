@@ -20,6 +20,8 @@ mod release_nodes;
 mod releases;
 mod report;
 mod status;
+mod status_nodes;
+mod status_watch;
 mod switch;
 mod uninstall;
 mod user;

@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use weft_plan::kinds;
 use weft_testenv::{Pods, Stage, Stuck};
 
-use crate::{harness::*, user::*};
+use crate::{harness::*, status_nodes::viewer, user::*};
 
 #[tokio::test]
 async fn the_tree_from_nothing_to_available() {
@@ -90,6 +90,24 @@ async fn the_tree_from_nothing_to_available() {
         "state": "ready", "message": null
     });
     assert_eq!(multus["workloads"], json!([workload]));
+
+    // One resource, by another name of its kind.
+    let one = weft(&cluster, &["status", "NAC/cluster"]).await.ended(0);
+    assert!(one.stdout.contains("cluster: Available"), "{one:?}");
+    // A user with `view` sees it all, except Secrets.
+    let viewer = viewer(&cluster).await;
+    wait_until("Kubernetes has added the roles to view", async || {
+        let unread = format!("not shown, since you may not read it: secrets in {NAMESPACE}");
+        match run(&viewer, &["status"], "").await {
+            run if run.code == 0 && run.stdout.lines().next_back() == Some(unread.as_str()) => {
+                assert!(run.stdout.contains("led by"), "{run:?}");
+                assert!(run.stdout.contains("multus 2/2 ready"), "{run:?}");
+                Ok(())
+            }
+            run => Err(format!("{run:?}")),
+        }
+    })
+    .await;
 
     // Not installed at all.
     cluster

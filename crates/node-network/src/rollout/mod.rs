@@ -9,13 +9,15 @@
 //! - [`view`]: what is kept of the API server's objects;
 //! - [`limit`]: how many nodes may be changed at the same time;
 //! - [`standing`]: where a policy stands on one node;
+//! - [`progress`]: the same in words that commands count by;
 //! - [`slots`]: what is to be written next, [`writes`]: how;
 //! - [`status`]: what a policy says about all that.
 
-pub mod limit;
+mod limit;
+pub mod progress;
 mod selection;
-pub mod slots;
-pub mod standing;
+mod slots;
+mod standing;
 pub mod status;
 pub mod view;
 pub mod writes;

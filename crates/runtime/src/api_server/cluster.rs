@@ -298,7 +298,23 @@ impl Cluster {
         Ok(self.list_at(kind, namespace, query).await?.0)
     }
 
-    /// The same, and the resourceVersion at which these were all.
+    /// Reports whether the cluster serves a kind, by the list of kinds that its API group has. Every
+    /// user may read that list.
+    pub async fn serves(&self, kind: Kind) -> Result<bool, Error> {
+        let url = match kind.group {
+            "" => format!("/api/{}", kind.version),
+            _ => format!("/apis/{}", kind.api_version()),
+        };
+        let served = match self.send(Method::GET, &url, None).await {
+            Err(error) if error.is_not_found() => return Ok(false),
+            served => served?,
+        };
+        let resources = served["resources"].as_array();
+        Ok(resources.is_some_and(|all| all.iter().any(|one| one["name"] == kind.plural)))
+    }
+
+    /// The objects of a kind that match a query, as [`Cluster::list`] returns them, and the
+    /// resourceVersion at which these were all.
     pub async fn list_at(
         &self,
         kind: Kind,

@@ -4,5 +4,6 @@
 pub mod overview;
 pub mod presence;
 pub mod preview;
+pub mod reader;
 pub mod release;
 pub mod removal;

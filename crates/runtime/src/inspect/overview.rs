@@ -1,6 +1,6 @@
 //! The state of a resource for people: its status, and its workloads and pods as they are now.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use futures::{StreamExt, future::join_all, stream};
 use jiff::Timestamp;
@@ -8,19 +8,24 @@ use kube::{
     Api,
     api::{ApiResource, DynamicObject},
     core::{GroupVersionKind, PartialObjectMeta},
-    runtime::{WatchStreamExt, watcher},
+    runtime::watcher,
 };
 use serde_json::Value;
 use weft_plan::{
     Domain, Facts, Input, Inventory, Kind, Live, OWNER_LABEL, ObjectKey, Owner, condition, kinds,
     report::Blocked,
     rollout::{self, PodView, Rollout},
+    text,
 };
 
 use crate::{
     api_server::cluster::{Cluster, Error},
-    inspect::presence::{self, Leader},
-    reconcile::{objects::Objects, stored::inventory_key},
+    backoff::Backoff,
+    inspect::{
+        presence::{self, Leader},
+        reader::Reader,
+    },
+    reconcile::stored::inventory_key,
 };
 
 /// The state of a resource.
@@ -70,13 +75,14 @@ impl Overview {
         let about =
             |value: &Value| value["observedGeneration"].as_i64().unwrap_or_default() >= generation;
         let status = &self.resource["status"];
-        if let Some(ready) = condition(status, "Ready") {
-            return about(status) && ready["status"] == "True" && !self.is_going();
-        }
+        let (ready, available) = (condition(status, "Ready"), condition(status, "Available"));
+        let holds = |condition: &Value| condition["status"] == "True";
         about(status)
-            && condition(status, "Available").is_some_and(|available| available["status"] == "True" && about(available))
+            && (ready.is_some() || available.is_some())
+            && ready.is_none_or(holds)
+            && available.is_none_or(|available| holds(available) && about(available))
             // Of a change that is refused, nothing is there. Earlier objects may well exist.
-            && condition(status, "Degraded").is_none_or(|degraded| degraded["status"] != "True")
+            && condition(status, "Degraded").is_none_or(|degraded| !holds(degraded))
             && !self.is_going()
     }
 
@@ -115,46 +121,63 @@ impl Overview {
 }
 
 /// The operator that works on a domain.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Presence {
     /// The replica that leads, alive or not.
     pub leader: Option<Leader>,
+    /// True if the user may read which replica leads.
+    pub is_leader_known: bool,
     /// The operator that Weft replaces, if it runs.
     pub blocked: Option<Blocked>,
 }
 
-/// Looks who works on a domain. `namespace` is the operator's.
+/// Looks who works on a domain, as far as the user of this reader may look. `namespace` is the
+/// operator's.
 pub async fn presence(
-    cluster: &Cluster,
+    reader: &Reader,
     domain: &dyn Domain,
     namespace: &str,
 ) -> Result<Presence, Error> {
     let (leader, blocked) = futures::try_join!(
-        presence::leader(cluster, namespace, domain),
-        presence::blocked(cluster, domain)
+        presence::leader_as_seen(reader, namespace, domain),
+        presence::blocked_as_seen(reader, domain)
     )?;
-    Ok(Presence { leader, blocked })
+    Ok(Presence {
+        leader,
+        is_leader_known: !reader.is_unread(kinds::LEASE, Some(namespace)),
+        blocked,
+    })
 }
 
-/// Reads the state of a resource. `namespace` is the operator's.
+/// Reads the state of a resource, as far as the user of this reader may look. `namespace` is the
+/// operator's.
 pub async fn look(
-    objects: &Objects,
+    reader: &Reader,
+    domain: &dyn Domain,
     resource: Value,
     namespace: &str,
     now: Timestamp,
 ) -> Result<Overview, Error> {
-    let (cluster, domain) = (&objects.cluster, &*objects.domain);
-    let (place, owned) = (
-        domain.namespace(),
-        format!("labelSelector={OWNER_LABEL}={}", objects.owner.label()),
-    );
+    let owner = Owner::of(domain, &resource);
+    // Its workloads are in its own namespace, if it has one.
+    let place = Live::of(&resource).stated_namespace();
+    let place = place.or(domain.namespace()).map(str::to_owned);
+    let place = place.as_deref();
+    let owned = format!("labelSelector={OWNER_LABEL}={}", owner.label());
     let ours = format!("labelSelector={}", domain.pod_selector());
-    let key = inventory_key(namespace, &objects.owner);
+    let key = inventory_key(namespace, &owner);
+    // Only sets of objects have an inventory.
+    let inventory = async {
+        match owner.kind.namespaced {
+            true => Ok(None),
+            false => reader.get(&key).await,
+        }
+    };
     let (daemon_sets, deployments, pods, inventory) = futures::try_join!(
-        cluster.list(kinds::DAEMON_SET, place, &owned),
-        cluster.list(kinds::DEPLOYMENT, place, &owned),
-        cluster.list(kinds::POD, place, &ours),
-        cluster.get(&key),
+        reader.list(kinds::DAEMON_SET, place, &owned),
+        reader.list(kinds::DEPLOYMENT, place, &owned),
+        reader.list(kinds::POD, place, &ours),
+        inventory,
     )?;
     // Status reports a damaged inventory.
     let inventory = inventory
@@ -186,11 +209,11 @@ pub async fn look(
         if matches!(object.kind, kinds::DAEMON_SET | kinds::DEPLOYMENT) {
             components[index]
                 .workloads
-                .push(workload(cluster, object, live.get(object), &pods, now).await);
+                .push(workload(reader, object, live.get(object), &pods, now).await);
         }
     }
-    if objects.owner.kind.namespaced {
-        components.extend(of_namespace(cluster, domain, &resource, &live, &pods, now).await);
+    if owner.kind.namespaced {
+        components.extend(of_namespace(reader, domain, &resource, &live, &pods, now).await);
     }
     components.sort_by_key(|component| {
         order
@@ -207,7 +230,7 @@ pub async fn look(
 /// Returns the workloads that were made for a resource in its namespace, where there is no
 /// inventory.
 async fn of_namespace(
-    cluster: &Cluster,
+    reader: &Reader,
     domain: &dyn Domain,
     resource: &Value,
     live: &BTreeMap<ObjectKey, Value>,
@@ -215,10 +238,11 @@ async fn of_namespace(
     now: Timestamp,
 ) -> Option<Component> {
     let mut workloads = Vec::new();
-    for (object, workload_of_it) in live.iter().filter(|(object, _)| {
-        object.namespace.as_deref() == resource["metadata"]["namespace"].as_str()
-    }) {
-        workloads.push(workload(cluster, object, Some(workload_of_it), pods, now).await);
+    for (object, workload_of_it) in live
+        .iter()
+        .filter(|(object, _)| object.namespace.as_deref() == Live::of(resource).stated_namespace())
+    {
+        workloads.push(workload(reader, object, Some(workload_of_it), pods, now).await);
     }
     let objects = workloads.len();
     let (name, state) = (domain.name().to_owned(), String::new());
@@ -251,12 +275,10 @@ fn order(domain: &dyn Domain, resource: &Value, inventory: &Inventory) -> Vec<St
 /// Returns the components in status, where it has such a list.
 fn said(status: &Value) -> Vec<Component> {
     let components = status["components"].as_array().into_iter().flatten();
-    let text =
-        |component: &Value, field: &str| component[field].as_str().unwrap_or_default().to_owned();
     components
         .map(|component| Component {
-            name: text(component, "name"),
-            state: text(component, "state"),
+            name: text(component, "name").to_owned(),
+            state: text(component, "state").to_owned(),
             messages: text(component, "message")
                 .lines()
                 .map(str::to_owned)
@@ -268,7 +290,7 @@ fn said(status: &Value) -> Vec<Component> {
 }
 
 async fn workload(
-    cluster: &Cluster,
+    reader: &Reader,
     object: &ObjectKey,
     live: Option<&Value>,
     pods: &[PodView],
@@ -277,7 +299,7 @@ async fn workload(
     let Some(live) = live else {
         // Only those with Weft's label are listed. If this one cannot be read, it counts as
         // missing.
-        let is_foreign = cluster.get(object).await.is_ok_and(|found| found.is_some());
+        let is_foreign = reader.exists(object).await == Some(true);
         return Workload {
             object: object.clone(),
             ready: 0,
@@ -294,7 +316,7 @@ async fn workload(
         ),
         _ => (count("/status/readyReplicas"), count("/spec/replicas")),
     };
-    let rollout = rollout::rollout(live, pods, &missing(cluster, live).await, now);
+    let rollout = rollout::rollout(live, pods, &missing(reader, live).await, now);
     let (ready, desired) = (ready.unwrap_or_default(), desired.unwrap_or_default());
     Workload {
         object: object.clone(),
@@ -307,24 +329,25 @@ async fn workload(
 
 /// Returns objects that a workload needs and that do not exist. A user who may not read Secrets
 /// does not see them here. Status names them.
-async fn missing(cluster: &Cluster, workload: &Value) -> Vec<ObjectKey> {
+async fn missing(reader: &Reader, workload: &Value) -> Vec<ObjectKey> {
     let inputs = rollout::inputs(workload);
-    let there = join_all(inputs.iter().map(|input| cluster.get_metadata(input))).await;
+    let there = join_all(inputs.iter().map(|input| reader.exists(input))).await;
     inputs
         .into_iter()
         .zip(there)
-        .filter(|(_, there)| matches!(there, Ok(None)))
+        .filter(|(_, there)| *there == Some(false))
         .map(|(input, _)| input)
         .collect()
 }
 
-/// Rings whenever something is different that [`look`] or [`presence`] would see, by watches. The
-/// first rings come at once: they say that the watches have begun, and that nothing is missed from
-/// then on.
+/// Notifies whenever something differs that [`look`] or [`presence`] would see, by watches, and for
+/// the objects of these further kinds. The first notifications mean that the watches have begun,
+/// and that nothing is missed from then on.
 pub fn notifier(
     cluster: &Cluster,
     domain: &dyn Domain,
     namespace: &str,
+    further: &[Kind],
 ) -> impl futures::Stream<Item = ()> + Send + use<> {
     let owner = domain.resource_name().map_or_else(
         || OWNER_LABEL.to_owned(),
@@ -365,6 +388,7 @@ pub fn notifier(
             .iter()
             .map(|(kind, name)| (*kind, None, any().fields(&format!("metadata.name={name}")))),
     );
+    watches.extend(further.iter().map(|kind| (*kind, None, any())));
     if domain.admission().is_some() {
         watches.extend(kinds::ADMISSION.map(|kind| (kind, None, any())));
     }
@@ -372,6 +396,14 @@ pub fn notifier(
         .into_iter()
         .map(|(kind, namespace, config)| events(cluster, kind, namespace, config).boxed());
     stream::select_all(streams)
+}
+
+/// Notifies whenever an object of a kind changes, also once the cluster begins to serve the kind.
+pub fn notifier_of_kind(
+    cluster: &Cluster,
+    kind: Kind,
+) -> impl futures::Stream<Item = ()> + Send + use<> {
+    events(cluster, kind, None, watcher::Config::default())
 }
 
 fn events(
@@ -390,5 +422,51 @@ fn events(
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),
         None => Api::all_with(client, &resource),
     };
-    watcher(api, config).default_backoff().map(|_| ())
+    let watch = Watch {
+        events: watcher(api, config).boxed(),
+        pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
+        was_listed: false,
+    };
+    stream::unfold(watch, Watch::next_change)
+}
+
+/// The pause after a watch has failed for the first time.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause of a watch that keeps failing, for example because the cluster does not serve
+/// the kind.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// A watch of the objects of a kind.
+struct Watch<S> {
+    events: S,
+    pauses: Backoff,
+    /// True if the last list or watch succeeded.
+    was_listed: bool,
+}
+
+impl<S, O> Watch<S>
+where
+    S: futures::Stream<Item = watcher::Result<watcher::Event<O>>> + Unpin,
+{
+    /// Waits for the next change. A watch that fails is one change, and its further failures are
+    /// none: a kind that the cluster does not serve, or that the user may not read, changes
+    /// nothing.
+    async fn next_change(mut self) -> Option<((), Self)> {
+        loop {
+            match self.events.next().await? {
+                // A list begins, and may still fail.
+                Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
+                Ok(_) => {
+                    self.pauses.reset();
+                    self.was_listed = true;
+                    return Some(((), self));
+                }
+                Err(_) if self.was_listed => {
+                    self.was_listed = false;
+                    return Some(((), self));
+                }
+                Err(_) => tokio::time::sleep(self.pauses.next_pause()).await,
+            }
+        }
+    }
 }

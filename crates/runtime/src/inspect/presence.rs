@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use weft_plan::{
-    Domain, Kind, Live, ObjectKey, is_at_rest, kinds,
-    report::{Blocked, FailureClass},
-};
+use weft_plan::{Domain, Kind, Live, ObjectKey, is_at_rest, kinds, report::Blocked};
 
 use crate::{
     api_server::cluster::{Cluster, Error},
+    inspect::reader::Reader,
     reconcile::originals,
 };
 
@@ -89,11 +87,11 @@ fn domains<'a>(arguments: impl Iterator<Item = &'a str>) -> Vec<String> {
 }
 
 /// All operators of Weft that are installed, in whatever namespace.
-pub async fn operators(cluster: &Cluster) -> Result<Vec<Operator>, Error> {
+pub async fn operators(reader: &Reader) -> Result<Vec<Operator>, Error> {
     let query = format!("labelSelector={COMPONENT_LABEL}=operator");
     let (deployments, daemon_sets) = futures::try_join!(
-        cluster.list(kinds::DEPLOYMENT, None, &query),
-        cluster.list(kinds::DAEMON_SET, None, &query)
+        reader.list(kinds::DEPLOYMENT, None, &query),
+        reader.list(kinds::DAEMON_SET, None, &query)
     )?;
     Ok(deployments
         .iter()
@@ -105,9 +103,17 @@ pub async fn operators(cluster: &Cluster) -> Result<Vec<Operator>, Error> {
 /// Returns the operator that Weft replaces if it runs, or its leftovers if they are in the way.
 /// Weft then writes nothing in this domain.
 pub async fn blocked(cluster: &Cluster, domain: &dyn Domain) -> Result<Option<Blocked>, Error> {
+    blocked_as_seen(&Reader::strict(cluster), domain).await
+}
+
+/// The same, as far as the user of this reader may look.
+pub async fn blocked_as_seen(
+    reader: &Reader,
+    domain: &dyn Domain,
+) -> Result<Option<Blocked>, Error> {
     Ok(originals::blocked(
         domain,
-        operators_of_others(cluster, domain).await?.iter(),
+        operators_of_others(reader, domain).await?.iter(),
     ))
 }
 
@@ -118,7 +124,7 @@ pub async fn blocked_in(
     domain: &dyn Domain,
     namespace: &str,
 ) -> Result<Option<Blocked>, Error> {
-    let operators = operators_of_others(cluster, domain).await?;
+    let operators = operators_of_others(&Reader::strict(cluster), domain).await?;
     let counts =
         |original: &Value| !is_at_rest(original) || Live::of(original).namespace() == namespace;
     Ok(originals::blocked_by(domain, operators.iter(), counts))
@@ -127,7 +133,7 @@ pub async fn blocked_in(
 /// The operator that Weft replaces, running or at rest, and what it has left that the API server
 /// asks about what Weft writes.
 pub async fn originals(cluster: &Cluster, domain: &dyn Domain) -> Result<Vec<Value>, Error> {
-    let found = operators_of_others(cluster, domain).await?;
+    let found = operators_of_others(&Reader::strict(cluster), domain).await?;
     Ok(domain
         .originals(&found.iter().collect::<Vec<_>>())
         .into_iter()
@@ -142,28 +148,25 @@ pub fn obstacle(original: &Value) -> Option<Blocked> {
 }
 
 /// The workloads that may be the operator that Weft replaces, and what it may have left.
-async fn operators_of_others(cluster: &Cluster, domain: &dyn Domain) -> Result<Vec<Value>, Error> {
+async fn operators_of_others(reader: &Reader, domain: &dyn Domain) -> Result<Vec<Value>, Error> {
     let named = async |(kind, name): &(Kind, &str)| {
-        cluster
+        reader
             .list(*kind, None, &format!("fieldSelector=metadata.name={name}"))
             .await
     };
     let workloads = futures::future::try_join_all(domain.operators().iter().map(named));
-    let (workloads, admission) = futures::try_join!(workloads, admission(cluster, domain))?;
+    let (workloads, admission) = futures::try_join!(workloads, admission(reader, domain))?;
     Ok(workloads.into_iter().flatten().chain(admission).collect())
 }
 
 /// Returns the objects of admission that the original operator has. A user who may not read them
 /// does not see them here. Status names them.
-async fn admission(cluster: &Cluster, domain: &dyn Domain) -> Result<Vec<Value>, Error> {
+async fn admission(reader: &Reader, domain: &dyn Domain) -> Result<Vec<Value>, Error> {
     let Some(is_theirs) = domain.admission() else {
         return Ok(Vec::new());
     };
-    let all = async |kind| match cluster.list(kind, None, "").await {
-        Err(error) if error.class() == FailureClass::Forbidden => Ok(Vec::new()),
-        listed => listed,
-    };
-    let all = futures::future::try_join_all(kinds::ADMISSION.map(all)).await?;
+    let all = kinds::ADMISSION.map(|kind| reader.list_if_permitted(kind));
+    let all = futures::future::try_join_all(all).await?;
     Ok(all.into_iter().flatten().filter(is_theirs).collect())
 }
 
@@ -196,7 +199,16 @@ pub async fn leader(
     namespace: &str,
     domain: &dyn Domain,
 ) -> Result<Option<Leader>, Error> {
-    Ok(cluster
+    leader_as_seen(&Reader::strict(cluster), namespace, domain).await
+}
+
+/// The same, as far as the user of this reader may look.
+pub async fn leader_as_seen(
+    reader: &Reader,
+    namespace: &str,
+    domain: &dyn Domain,
+) -> Result<Option<Leader>, Error> {
+    Ok(reader
         .get(&lease_key(namespace, domain))
         .await?
         .as_ref()
