@@ -8,10 +8,12 @@ use std::{os::unix::process::CommandExt, path::Path};
 
 use common::{printed, weft};
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 13] = [
     "validate",
     "plan",
     "status",
+    "explain",
+    "report",
     "uninstall",
     "release",
     "render",
