@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_plan::Manifest;
+use weft_plan::{Live, Manifest};
 
 use crate::Settings;
 
@@ -48,10 +48,8 @@ impl Labels {
     /// Labels an object, and the pods of a workload.
     pub(crate) fn apply(&self, manifest: &mut Manifest) {
         // KubeMacPool is scraped by a monitor of its own.
-        let own_monitor = manifest
-            .body()
-            .pointer("/metadata/labels/control-plane")
-            .is_some_and(|value| value == "mac-controller-manager");
+        let program = Live::of(manifest.body()).label("control-plane");
+        let own_monitor = program == Some("mac-controller-manager");
         let prometheus = if own_monitor { "false" } else { "true" };
         manifest.set_label(VERSION_LABEL, &self.version);
         manifest.set_label(PROMETHEUS, prometheus);

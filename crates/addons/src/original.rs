@@ -28,17 +28,7 @@ pub(crate) fn made(settings: &Settings, live: &Value) -> bool {
 
 /// Reports whether it owns this object through the resource.
 pub(crate) fn owns(live: &Value) -> bool {
-    live.pointer("/metadata/ownerReferences")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .any(|owner| {
-            owner["kind"] == KIND
-                && owner["apiVersion"]
-                    .as_str()
-                    .and_then(|version| version.split_once('/'))
-                    .is_some_and(|(group, _)| group == GROUP)
-        })
+    Live::of(live).owner_of(GROUP, KIND).is_some()
 }
 
 /// The label on Weft's own Deployment. The original's Deployment has the same name, but not this
@@ -52,8 +42,8 @@ pub(crate) fn is_operator(deployment: &Value) -> bool {
         let name = image.rsplit('/').next().unwrap_or_default();
         name.split(['@', ':']).next() == Some(OPERATOR)
     };
-    let metadata = &deployment["metadata"];
-    let by_name = metadata["name"] == OPERATOR && metadata["labels"][COMPONENT_LABEL].is_null();
+    let live = Live::of(deployment);
+    let by_name = live.name() == OPERATOR && live.label(COMPONENT_LABEL).is_none();
     let containers = deployment
         .pointer("/spec/template/spec/containers")
         .and_then(Value::as_array);

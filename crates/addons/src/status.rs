@@ -9,6 +9,7 @@ use weft_plan::{
     Deviation, Unit, drift,
     report::{Report, UnitReport},
     rollout::Rollout,
+    text,
 };
 
 use crate::Settings;
@@ -65,14 +66,11 @@ pub fn containers(units: &[Unit]) -> Vec<Container> {
                 .body()
                 .pointer("/spec/template/spec")
                 .and_then(|pod| pod[list].as_array());
-            all.extend(containers.into_iter().flatten().map(|container| {
-                let text = |field: &str| container[field].as_str().unwrap_or_default().to_owned();
-                Container {
-                    parent_kind: object.key().kind.kind.to_owned(),
-                    parent_name: object.key().name.clone(),
-                    name: text("name"),
-                    image: text("image"),
-                }
+            all.extend(containers.into_iter().flatten().map(|container| Container {
+                parent_kind: object.key().kind.kind.to_owned(),
+                parent_name: object.key().name.clone(),
+                name: text(container, "name").to_owned(),
+                image: text(container, "image").to_owned(),
             }));
         }
     }

@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube_cel::{ErrorKind, RootContext, Validator};
 use serde_json::Value;
 use weft_operands::text::is_object_name;
-use weft_plan::{Decision, Domain, Facts, Input, Notice, Problem};
+use weft_plan::{Decision, Domain, Facts, Input, Live, Notice, Problem, text};
 
 use crate::{
     document::{Document, Position},
@@ -30,8 +30,7 @@ pub enum Subject {
 
 /// Finds out which custom resource a document is.
 pub fn identify(document: &Value) -> Subject {
-    let field = |name: &str| document[name].as_str().unwrap_or_default();
-    let (api_version, kind) = (field("apiVersion"), field("kind"));
+    let (api_version, kind) = (text(document, "apiVersion"), text(document, "kind"));
     let mistaken = |path: &str, message: String| {
         Subject::Mistaken(Finding {
             path: path.into(),
@@ -115,15 +114,9 @@ pub fn identify(document: &Value) -> Subject {
         return mistaken("kind", message);
     }
     Subject::Foreign(
-        format!(
-            "{kind} {}",
-            document
-                .pointer("/metadata/name")
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-        )
-        .trim()
-        .to_owned(),
+        format!("{kind} {}", Live::of(document).name())
+            .trim()
+            .to_owned(),
     )
 }
 
@@ -247,9 +240,8 @@ pub fn check_against(
 
 /// Returns the API server's finding about the name.
 fn name_of(resource: &Value) -> Option<Finding> {
-    let metadata = &resource["metadata"];
-    let message = match metadata["name"].as_str().unwrap_or_default() {
-        "" if metadata["generateName"].is_string() => return None,
+    let message = match Live::of(resource).name() {
+        "" if resource["metadata"]["generateName"].is_string() => return None,
         "" => "is missing: give it a name".to_owned(),
         name if is_object_name(name) => return None,
         name => format!(

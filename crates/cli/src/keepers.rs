@@ -7,7 +7,7 @@
 use std::fmt;
 
 use serde_json::Value;
-use weft_plan::ObjectKey;
+use weft_plan::{Live, ObjectKey};
 
 /// A tool that keeps an object as it made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,68 +60,51 @@ pub enum Keeper {
 impl Keeper {
     /// The tools that keep this object, in no other order than that of the enumeration.
     pub fn of(object: &Value) -> Vec<Self> {
-        let metadata = &object["metadata"];
-        let text = |pointer: &str| {
-            metadata
-                .pointer(pointer)
-                .and_then(Value::as_str)
-                .filter(|text| !text.is_empty())
-                .map(str::to_owned)
-        };
-        let own_namespace = || text("/namespace").unwrap_or_default();
+        let live = Live::of(object);
+        let filled = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+        let label = |name: &str| filled(live.label(name));
+        let annotation = |name: &str| filled(live.annotation(name));
+        let own_namespace = || live.namespace().to_owned();
         let owner = |kind: &str, group: &str| {
-            let mut owners = metadata["ownerReferences"].as_array().into_iter().flatten();
-            let is_it = |owner: &&Value| {
-                let api_version = owner["apiVersion"].as_str().unwrap_or_default();
-                owner["kind"] == kind && api_version.split('/').next() == Some(group)
-            };
-            owners
-                .find(is_it)
+            live.owner_of(group, kind)
                 .and_then(|owner| owner["name"].as_str())
                 .map(str::to_owned)
         };
 
-        let labelled = text("/labels/olm.owner")
-            .filter(|_| metadata["labels"]["olm.owner.kind"] == "ClusterServiceVersion");
+        let labelled = label("olm.owner")
+            .filter(|_| live.label("olm.owner.kind") == Some("ClusterServiceVersion"));
         let olm = labelled
             .or_else(|| owner("ClusterServiceVersion", "operators.coreos.com"))
             .map(|version| Self::Olm {
-                namespace: text("/labels/olm.owner.namespace").unwrap_or_else(own_namespace),
+                namespace: label("olm.owner.namespace").unwrap_or_else(own_namespace),
                 version,
             });
-        let is_released = metadata["annotations"]
-            .as_object()
-            .is_some_and(|annotations| {
-                annotations
-                    .keys()
-                    .any(|key| key.starts_with("include.release.openshift.io/"))
-            });
+        let is_released = live
+            .annotations()
+            .any(|(name, _)| name.starts_with("include.release.openshift.io/"));
         let cluster_version = (is_released
             || owner("ClusterVersion", "config.openshift.io").is_some())
         .then_some(Self::ClusterVersion);
-        let hyper_converged = (metadata["labels"]["app.kubernetes.io/managed-by"]
-            == "hco-operator")
+        let hyper_converged = (live.label("app.kubernetes.io/managed-by") == Some("hco-operator"))
             .then_some(Self::HyperConverged);
         let open_stack = owner("OpenStack", "operator.openstack.org").map(|name| Self::OpenStack {
             namespace: own_namespace(),
             name,
         });
-        let helm = text("/annotations/meta.helm.sh~1release-name").map(|release| Self::Helm {
-            namespace: text("/annotations/meta.helm.sh~1release-namespace")
-                .unwrap_or_else(own_namespace),
+        let helm = annotation("meta.helm.sh/release-name").map(|release| Self::Helm {
+            namespace: annotation("meta.helm.sh/release-namespace").unwrap_or_else(own_namespace),
             release,
         });
         // The identifier begins with the application's name.
-        let tracked = text("/annotations/argocd.argoproj.io~1tracking-id")
+        let tracked = annotation("argocd.argoproj.io/tracking-id")
             .and_then(|id| Some(id.split_once(':')?.0.to_owned()));
         let argo = tracked
-            .or_else(|| text("/labels/argocd.argoproj.io~1instance"))
+            .or_else(|| label("argocd.argoproj.io/instance"))
             .map(|application| Self::ArgoCd { application });
         let flux = [("Kustomization", "kustomize"), ("HelmRelease", "helm")]
             .into_iter()
             .filter_map(|(kind, tool)| {
-                let label =
-                    |field: &str| text(&format!("/labels/{tool}.toolkit.fluxcd.io~1{field}"));
+                let label = |field: &str| label(&format!("{tool}.toolkit.fluxcd.io/{field}"));
                 Some(Self::Flux {
                     kind,
                     namespace: label("namespace").unwrap_or_else(own_namespace),

@@ -95,10 +95,10 @@ impl Inspection {
             return Ok(());
         }
         let predecessor = found.iter().find(|original| {
-            original["metadata"]["name"] == entry.install.operator && !is_at_rest(original)
+            Live::of(original).name() == entry.install.operator && !is_at_rest(original)
         });
         let namespace = predecessor
-            .and_then(|original| original["metadata"]["namespace"].as_str())
+            .and_then(|original| Live::of(original).stated_namespace())
             .unwrap_or(&self.site.namespace);
         self.namespace = (namespace != entry.install.namespace).then(|| namespace.to_owned());
         // As `weft manifests` sets its operator up.
@@ -246,8 +246,8 @@ impl Inspection {
                 entry: self.site.entry,
                 value,
             };
-            let namespace = resource.value["metadata"]["namespace"]
-                .as_str()
+            let namespace = Live::of(&resource.value)
+                .stated_namespace()
                 .map(str::to_owned);
             let planned = plan(online, &self.site, &resource, false).await?;
             self.in_the_way.extend(planned.refusal());

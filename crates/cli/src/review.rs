@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::Value;
-use weft_plan::{Decision, escape};
+use weft_plan::{Decision, Live, escape};
 
 use crate::{
     check::{self, Subject},
@@ -124,21 +124,16 @@ pub fn review(sources: &[Source], environment: &Environment) -> Result<Review> {
 /// Kind and name, for people, with the namespace where the object names one:
 /// `PlacementAPI openstack/placement`.
 fn title(kind: &str, object: &Value) -> String {
-    let text = |field: &str| {
-        object["metadata"][field]
-            .as_str()
-            .filter(|text| !text.is_empty())
+    let object = Live::of(object);
+    let namespace = match object.namespace() {
+        "" => String::new(),
+        namespace => format!("{namespace}/"),
     };
-    let namespace = text("namespace")
-        .map(|namespace| format!("{namespace}/"))
-        .unwrap_or_default();
-    format!(
-        "{kind} {}",
-        escape::line(&format!(
-            "{namespace}{}",
-            text("name").unwrap_or("without a name")
-        ))
-    )
+    let name = match object.name() {
+        "" => "without a name",
+        name => name,
+    };
+    format!("{kind} {}", escape::line(&format!("{namespace}{name}")))
 }
 
 impl Review {
@@ -211,19 +206,14 @@ impl Review {
 
     /// A finding that a resource has no effect, because another one in these files counts.
     fn second(&self, entry: &Entry, value: &Value) -> Option<Finding> {
-        let of = |value: &Value, field: &str| {
-            value["metadata"][field]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let value = Live::of(value);
         let mut before = self
             .resources
             .iter()
             .filter(|before| before.entry.name == entry.name);
         let first =
-            before.find(|before| of(&before.value, "namespace") == of(value, "namespace"))?;
-        let (name, first) = (of(value, "name"), of(&first.value, "name"));
+            before.find(|before| Live::of(&before.value).namespace() == value.namespace())?;
+        let (name, first) = (value.name(), Live::of(&first.value).name());
         let kind = entry.resource.kind;
         let place = if entry.resource.namespaced {
             "a namespace"

@@ -117,12 +117,12 @@ impl<'a> Uninstall<'a> {
         orphans.retain(|owner| {
             !resources
                 .iter()
-                .any(|resource| resource["metadata"]["name"] == owner.name.as_str())
+                .any(|resource| Live::of(resource).name() == owner.name)
         });
         let resource = |owner: &Owner| {
             resources
                 .iter()
-                .find(|resource| resource["metadata"]["name"] == owner.name.as_str())
+                .find(|resource| Live::of(*resource).name() == owner.name)
         };
         let owners: Vec<_> = resources
             .iter()

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use weft_api::cluster_network::{GROUP, KIND};
-use weft_plan::{Kind, kinds};
+use weft_plan::{Kind, Live, kinds};
 
 /// The name of its workload at first, and of Weft's.
 const OPERATOR: &str = "cluster-network-operator";
@@ -17,17 +17,7 @@ pub(crate) const OPERATORS: &[(Kind, &str)] = &[
 
 /// Reports whether it made this object: it owns it through the resource.
 pub(crate) fn made(live: &Value) -> bool {
-    live.pointer("/metadata/ownerReferences")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .any(|owner| {
-            owner["kind"] == KIND
-                && owner["apiVersion"]
-                    .as_str()
-                    .and_then(|version| version.split_once('/'))
-                    .is_some_and(|(group, _)| group == GROUP)
-        })
+    Live::of(live).owner_of(GROUP, KIND).is_some()
 }
 
 /// On Weft's own workload, to tell it from the original's, which has the same name.
@@ -43,10 +33,9 @@ pub(crate) fn is_operator(workload: &Value) -> bool {
             .next()
             .is_some_and(|name| name == OPERATOR || name == "origin-cluster-network-operator")
     };
-    let metadata = &workload["metadata"];
-    let is_named = metadata["name"] == OPERATOR
-        || (metadata["namespace"] == LATER_OPERATOR.0 && metadata["name"] == LATER_OPERATOR.1);
-    let by_name = is_named && metadata["labels"][COMPONENT_LABEL].is_null();
+    let live = Live::of(workload);
+    let is_named = live.name() == OPERATOR || (live.namespace(), live.name()) == LATER_OPERATOR;
+    let by_name = is_named && live.label(COMPONENT_LABEL).is_none();
     let containers = workload
         .pointer("/spec/template/spec/containers")
         .and_then(Value::as_array);

@@ -298,23 +298,14 @@ impl Domain for Placement {
 
     /// By the owner: placement-operator and nova-operator set one on all that they make.
     fn made_by_original(&self, live: &Value) -> bool {
-        let is_ours = |owner: &Value| {
-            let group = owner["apiVersion"]
-                .as_str()
-                .and_then(|version| version.split_once('/'))
-                .map(|(group, _)| group);
-            owner["kind"] == KIND && group == Some(GROUP)
-        };
-        live["metadata"]["ownerReferences"]
-            .as_array()
-            .is_some_and(|owners| owners.iter().any(is_ours))
+        Live::of(live).owner_of(GROUP, KIND).is_some()
     }
 
     /// nova-operator is one only in the releases that serve PlacementAPI: installed by itself, they
     /// name Placement's image, too. A webhook is in the way if it is asked about PlacementAPIs.
     fn is_original_operator(&self, workload: &Value) -> bool {
-        let metadata = &workload["metadata"];
-        if !metadata["labels"][COMPONENT_LABEL].is_null() {
+        let live = Live::of(workload);
+        if live.label(COMPONENT_LABEL).is_some() {
             return false;
         }
         if let Some(webhooks) = workload["webhooks"].as_array() {
@@ -333,8 +324,8 @@ impl Domain for Placement {
         let mut variables =
             containers.flat_map(|container| container["env"].as_array().into_iter().flatten());
         let [(_, own), (_, merged), ..] = OPERATORS;
-        metadata["name"] == *own
-            || metadata["name"] == *merged
+        live.name() == *own
+            || live.name() == *merged
                 && variables.any(|variable| variable["name"] == IMAGE_VARIABLE)
     }
 
@@ -342,15 +333,14 @@ impl Domain for Placement {
     /// serves PlacementAPI, it installs that one, too, be it with zero replicas.
     fn originals<'a>(&self, found: &[&'a Value]) -> Vec<&'a Value> {
         let [(_, own), (_, merged), ..] = OPERATORS;
-        let is_named = |one: &Value, name: &str| {
-            one["metadata"]["name"] == *name && is_of_openstack_operator(one)
-        };
+        let is_named =
+            |one: &Value, name: &str| Live::of(one).name() == name && is_of_openstack_operator(one);
         let has_taken_over = |nova: &Value| {
-            let namespace = &nova["metadata"]["namespace"];
+            let namespace = Live::of(nova).namespace();
             is_named(nova, merged)
                 && !found
                     .iter()
-                    .any(|one| is_named(one, own) && one["metadata"]["namespace"] == *namespace)
+                    .any(|one| is_named(one, own) && Live::of(one).namespace() == namespace)
         };
         found
             .iter()
@@ -366,13 +356,8 @@ impl Domain for Placement {
 
 /// Reports whether openstack-operator has installed it: the resource OpenStack owns it then.
 fn is_of_openstack_operator(workload: &Value) -> bool {
-    let mut owners = Live::of(workload).owners();
-    owners.any(|owner| {
-        owner["kind"] == "OpenStack"
-            && owner["apiVersion"]
-                .as_str()
-                .is_some_and(|version| version.starts_with("operator.openstack.org/"))
-    })
+    let owner = Live::of(workload).owner_of("operator.openstack.org", "OpenStack");
+    owner.is_some()
 }
 
 #[cfg(test)]

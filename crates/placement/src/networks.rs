@@ -123,7 +123,7 @@ pub fn attached(
         .iter()
         .filter(|pod| is_current(pod, deployment))
         .collect();
-    pods.sort_by_key(|pod| pod["metadata"]["name"].as_str());
+    pods.sort_by_key(|pod| Live::of(pod).name());
     let mut addresses = Addresses::new();
     let mut lacking = pods.is_empty();
     for pod in pods {
@@ -175,7 +175,7 @@ fn is_current(pod: &Value, deployment: &Value) -> bool {
             pod["status"]["phase"].as_str(),
             Some("Succeeded" | "Failed")
         )
-        && pod["metadata"]["annotations"][NETWORKS] == template["metadata"]["annotations"][NETWORKS]
+        && Live::of(pod).annotation(NETWORKS) == Live::of(template).annotation(NETWORKS)
         && hash(pod) == hash(template)
 }
 

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use weft_api::placement::PlacementApi;
 use weft_operands::problems::given;
-use weft_plan::{Facts, Kind, Manifest, ObjectKey, kinds, report::Failure};
+use weft_plan::{Facts, Kind, Live, Manifest, ObjectKey, kinds, report::Failure};
 
 use crate::{
     Config, Settings,
@@ -220,7 +220,7 @@ fn assume(
         let cr = format!("mariadb-{instance}");
         if !known
             .iter()
-            .any(|object| object["kind"] == "Service" && object["metadata"]["labels"]["cr"] == cr)
+            .any(|object| object["kind"] == "Service" && Live::of(object).label("cr") == Some(&cr))
         {
             assumed.push(format!("no Service of database {instance} is given: it is taken to be {instance}.{namespace}.svc"));
             known.push(json!({"apiVersion": "v1", "kind": "Service",
@@ -234,7 +234,7 @@ fn assume(
 /// As the API server would give it back.
 fn as_stored(object: &Value, namespace: &str) -> Value {
     let mut object = object.clone();
-    if object["metadata"]["namespace"].is_null() {
+    if Live::of(&object).stated_namespace().is_none() {
         object["metadata"]["namespace"] = namespace.into();
     }
     if let Some(texts) = object["stringData"].as_object().cloned() {
@@ -329,7 +329,7 @@ impl Ahead {
         {
             let before = object.clone();
             object["metadata"]["finalizers"] = body["metadata"]["finalizers"].clone();
-            for (label, value) in body["metadata"]["labels"].as_object().into_iter().flatten() {
+            for (label, value) in Live::of(body).labels() {
                 object["metadata"]["labels"][label] = value.clone();
             }
             new |= *object != before;
@@ -394,16 +394,16 @@ fn matches(question: &Question, object: &Value) -> bool {
         Question::Selected(kind, labels) => {
             let mut wanted = labels.split(',').filter_map(|label| label.split_once('='));
             object["kind"] == kind.kind
-                && wanted.all(|(label, value)| object["metadata"]["labels"][label] == value)
+                && wanted.all(|(label, value)| Live::of(object).label(label) == Some(value))
         }
     }
 }
 
 fn is(object: &Value, key: &ObjectKey) -> bool {
-    let metadata = &object["metadata"];
-    object["kind"] == key.kind.kind
-        && metadata["name"] == key.name
-        && metadata["namespace"].as_str() == key.namespace.as_deref()
+    let live = Live::of(object);
+    live.kind() == key.kind.kind
+        && live.name() == key.name
+        && live.stated_namespace() == key.namespace.as_deref()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -20,6 +20,7 @@ use std::{
 
 use serde_json::Value;
 use weft_api::placement::ENDPOINTS;
+use weft_plan::text;
 
 pub use address::{Address, AddressError, Addresses};
 pub use change::{Change, Request};
@@ -526,19 +527,18 @@ fn id(object: &Value, what: &'static str) -> Result<String, FoundError> {
 }
 
 fn endpoint(object: &Value) -> Result<Endpoint, FoundError> {
-    let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
-    let (interface, url) = (text("interface"), text("url"));
+    let (interface, url) = (text(object, "interface"), text(object, "url"));
     // `region` is what it was called in the second version of the API.
     let region = if object["region_id"].is_string() {
-        text("region_id")
+        text(object, "region_id")
     } else {
-        text("region")
+        text(object, "region")
     };
     Ok(Endpoint {
         id: id(object, "endpoints")?,
-        interface,
-        region,
-        url,
+        interface: interface.to_owned(),
+        region: region.to_owned(),
+        url: url.to_owned(),
         enabled: object["enabled"] != false,
     })
 }

@@ -158,8 +158,8 @@ impl Secret {
 
     /// Which version of which object this is.
     pub fn version(&self) -> String {
-        let metadata = &self.object["metadata"];
-        json!([metadata["uid"], metadata["resourceVersion"]]).to_string()
+        let live = Live::of(&self.object);
+        json!([live.uid(), live.resource_version_text()]).to_string()
     }
 
     /// The bytes under a key.

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::Live;
+
 /// Conditions of a namespace that is being deleted which say, while they are True, what holds it
 /// up.
 const OF_NAMESPACES: [&str; 5] = [
@@ -17,18 +19,10 @@ const OF_NAMESPACES: [&str; 5] = [
 /// is a finalizer that is not named, as of whoever asks. `object` should be as the API server has
 /// it now, with `spec` and `status`.
 pub fn waits_for(object: &Value, but: Option<&str>) -> String {
-    let texts = |list: &Value| -> Vec<String> {
-        list.as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect()
-    };
     let mut reasons = Vec::new();
-    let (collected, others): (Vec<_>, Vec<_>) = texts(&object["metadata"]["finalizers"])
-        .into_iter()
-        .filter(|name| Some(name.as_str()) != but)
+    let (collected, others): (Vec<_>, Vec<_>) = Live::of(object)
+        .finalizers()
+        .filter(|name| Some(*name) != but)
         .partition(|name| is_collected(name));
     if !collected.is_empty() {
         reasons.push(format!(
@@ -51,8 +45,13 @@ pub fn waits_for(object: &Value, but: Option<&str>) -> String {
             one["status"] == "True" && OF_NAMESPACES.iter().any(|name| one["type"] == *name)
         });
         let messages: Vec<_> = hold.filter_map(|one| one["message"].as_str()).collect();
-        let mut holders = texts(&object["spec"]["finalizers"]);
-        holders.retain(|name| name != "kubernetes");
+        let holders = object["spec"]["finalizers"].as_array();
+        let holders: Vec<_> = holders
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .filter(|name| *name != "kubernetes")
+            .collect();
         if !holders.is_empty() {
             reasons.push(format!(
                 "whoever answers for its spec.finalizers {}",

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{CniReport, Kind, Live, OWNER_LABEL, kinds, rollout::PodView};
+use crate::{CniReport, Kind, Live, OWNER_LABEL, kinds, rollout::PodView, text};
 
 /// Known facts about the cluster. Watched, so that what is installed later is noticed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -204,12 +204,10 @@ impl Fact {
             // One that is being deleted takes its objects along, and no new ones.
             Fact::Definitions if Live::of(object).is_being_deleted() => Value::Null,
             // Another generation may allow what this one refuses.
-            Fact::Definitions => match object["metadata"]["name"].as_str() {
-                Some(name) if matters(name) => {
-                    json!({"generation": object["metadata"]["generation"]})
-                }
-                _ => Value::Null,
-            },
+            Fact::Definitions if matters(Live::of(object).name()) => {
+                json!({"generation": Live::of(object).generation()})
+            }
+            Fact::Definitions => Value::Null,
             Fact::ApiServer => object["ports"].clone(),
             Fact::Nodes => {
                 let info = &object["status"]["nodeInfo"];
@@ -220,7 +218,7 @@ impl Fact {
                         "osImage": info["osImage"],
                         "operatingSystem": info["operatingSystem"],
                     },
-                    MICROK8S: object["metadata"]["labels"][MICROK8S],
+                    MICROK8S: Live::of(object).label(MICROK8S),
                     "podCIDRs": object["spec"]["podCIDRs"],
                     "addresses": addresses(object),
                 })
@@ -281,7 +279,6 @@ impl Facts {
 
     /// Adds what a [`Fact::view`] of the object of this name tells.
     pub fn add(&mut self, fact: Fact, name: &str, view: &Value) {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         match fact {
             Fact::Definitions => drop(self.definitions.insert(name.to_owned())),
             Fact::ApiServer => {
@@ -296,16 +293,16 @@ impl Facts {
             Fact::Nodes => {
                 let info = &view["nodeInfo"];
                 let node = Node {
-                    container_runtime: text(&info["containerRuntimeVersion"]),
-                    kubelet_version: text(&info["kubeletVersion"]),
-                    os_image: text(&info["osImage"]),
-                    operating_system: text(&info["operatingSystem"]),
+                    container_runtime: text(info, "containerRuntimeVersion").to_owned(),
+                    kubelet_version: text(info, "kubeletVersion").to_owned(),
+                    os_image: text(info, "osImage").to_owned(),
+                    operating_system: text(info, "operatingSystem").to_owned(),
                     is_microk8s: view[MICROK8S] == "true",
                     pod_cidrs: view["podCIDRs"]
                         .as_array()
                         .into_iter()
                         .flatten()
-                        .map(text)
+                        .map(|cidr| cidr.as_str().unwrap_or_default().to_owned())
                         .collect(),
                     addresses: view["addresses"]
                         .as_array()

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::{Kind, Mode};
+use crate::{Kind, Live, Mode, text};
 
 /// Which object of a cluster is meant, whatever version it is written in.
 ///
@@ -37,14 +37,7 @@ impl ObjectKey {
     pub fn of(object: &Value) -> Option<Self> {
         let kind = Kind::find(object["apiVersion"].as_str()?, object["kind"].as_str()?)?;
         let name = object.pointer("/metadata/name")?.as_str()?;
-        Some(Self::new(
-            kind,
-            object
-                .pointer("/metadata/namespace")
-                .and_then(Value::as_str)
-                .unwrap_or_default(),
-            name,
-        ))
+        Some(Self::new(kind, Live::of(object).namespace(), name))
     }
 
     /// For people: `DaemonSet cluster-network-addons/multus`.
@@ -152,22 +145,15 @@ impl Manifest {
     /// Reads a complete object. Nulls are dropped: in an apply they would mean nothing.
     pub fn new(mut body: Value) -> Result<Self, ManifestError> {
         drop_nulls(&mut body);
-        let text = |field: &str| {
-            body.get(field)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
-        let (api_version, kind) = (text("apiVersion"), text("kind"));
-        let Some(kind) = Kind::find(&api_version, &kind) else {
-            return Err(ManifestError::UnknownKind { api_version, kind });
+        let (api_version, kind) = (text(&body, "apiVersion"), text(&body, "kind"));
+        let Some(kind) = Kind::find(api_version, kind) else {
+            return Err(ManifestError::UnknownKind {
+                api_version: api_version.to_owned(),
+                kind: kind.to_owned(),
+            });
         };
         let key = ObjectKey::of(&body).ok_or(ManifestError::Unnamed(kind.kind))?;
-        let namespace = body
-            .pointer("/metadata/namespace")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        if kind.namespaced == namespace.is_empty() {
+        if kind.namespaced == Live::of(&body).namespace().is_empty() {
             return Err(ManifestError::Scope(key.human()));
         }
         Ok(Self {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Domain, Kind, Unit, fields, kinds};
+use crate::{Domain, Kind, Live, Unit, fields, is_reference_to, kinds};
 
 /// Label on every object of Weft: the resource that it belongs to, see [`Owner::label`]. Weft
 /// watches by it.
@@ -54,7 +54,7 @@ impl Owner {
     /// Reports whether a live object is this owner's: by label or, should somebody have removed
     /// that, by what Weft applied to it.
     pub fn owns(&self, live: &Value) -> bool {
-        live["metadata"]["labels"][OWNER_LABEL] == self.label()
+        Live::of(live).label(OWNER_LABEL) == Some(&self.label())
             || fields::applied_by(live, &self.manager).is_some()
     }
 }
@@ -89,9 +89,5 @@ pub fn owned(mut units: Vec<Unit>, owner: &Owner, outlives: impl Fn(&str) -> boo
 }
 
 pub(crate) fn is_the_resource(reference: &Value, owner: &Owner) -> bool {
-    let group = reference["apiVersion"]
-        .as_str()
-        .and_then(|version| version.split_once('/'))
-        .map(|(group, _)| group);
-    reference["kind"] == owner.kind.kind && group == Some(owner.kind.group)
+    is_reference_to(reference, owner.kind.group, owner.kind.kind)
 }

@@ -20,9 +20,8 @@ pub const ADOPT_ANNOTATION: &str = "weft.network/adopt";
 /// it, and the labels of the resource's API group go, by which the original knows its objects. It
 /// fails with a conflict if the object has changed.
 pub fn leave_patch(live: &Value, owner: &Owner) -> Value {
-    let metadata = &live["metadata"];
-    let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
-    let others: Vec<&Value> = owners
+    let others: Vec<&Value> = Live::of(live)
+        .owners()
         .filter(|reference| !is_the_resource(reference, owner))
         .collect();
     let theirs: serde_json::Map<_, _> = labels_of_original(live, owner)
@@ -30,8 +29,8 @@ pub fn leave_patch(live: &Value, owner: &Owner) -> Value {
         .collect();
     json!({
         "metadata": {
-            "resourceVersion": metadata["resourceVersion"], "ownerReferences": others,
-            "labels": theirs
+            "resourceVersion": Live::of(live).resource_version_text(),
+            "ownerReferences": others, "labels": theirs
         }
     })
 }
@@ -41,8 +40,9 @@ pub(crate) fn labels_of_original<'a>(
     owner: &Owner,
 ) -> impl Iterator<Item = (&'a String, &'a Value)> {
     let group = owner.kind.group;
-    let labels = live["metadata"]["labels"].as_object().into_iter().flatten();
-    labels.filter(move |(label, _)| label.split('/').next() == Some(group))
+    Live::of(live)
+        .labels()
+        .filter(move |(label, _)| label.split('/').next() == Some(group))
 }
 
 /// The merge patch that makes others' fields ours where Weft answers for all of them, and on a
@@ -50,7 +50,7 @@ pub(crate) fn labels_of_original<'a>(
 /// if the object has changed.
 pub fn take_patch(live: &Value, owner: &Owner, take_over: bool) -> Value {
     let mut patch = json!({"metadata": {
-        "resourceVersion": live["metadata"]["resourceVersion"],
+        "resourceVersion": Live::of(live).resource_version_text(),
         "managedFields": fields::taken_over(live, &owner.manager, &GUARDED),
     }});
     if take_over {
@@ -75,18 +75,18 @@ pub fn release_patch(
     owner: &Owner,
     outlives: bool,
 ) -> Option<Value> {
-    let metadata = &live["metadata"];
-    if metadata["labels"][OWNER_LABEL] != owner.label() {
+    let live = Live::of(live);
+    if live.label(OWNER_LABEL) != Some(&owner.label()) {
         return None;
     }
-    let annotations = metadata["annotations"].as_object().into_iter().flatten();
-    let ours: serde_json::Map<_, _> = annotations
+    let ours: serde_json::Map<_, _> = live
+        .annotations()
         .filter(|(name, _)| name.starts_with(OWN_DOMAIN))
         .map(|(name, _)| (name.clone(), Value::Null))
         .collect();
     let mut patch = json!({
         "metadata": {
-            "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"],
+            "uid": live.uid(), "resourceVersion": live.resource_version_text(),
             "labels": {OWNER_LABEL: null}
         }
     });
@@ -98,8 +98,8 @@ pub fn release_patch(
         .filter(|_| !outlives && !is_kept_for_ever(key.kind))
     {
         reference["blockOwnerDeletion"] = true.into();
-        let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
-        let others = owners
+        let others = live
+            .owners()
             .filter(|other| other["uid"] != reference["uid"])
             .cloned();
         patch["metadata"]["ownerReferences"] = others.chain([reference.clone()]).collect();

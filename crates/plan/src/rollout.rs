@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::{CniReport, Live, ObjectKey, kinds};
+use crate::{CniReport, Live, ObjectKey, kinds, text};
 
 /// How long a pod may be in trouble before its workload counts as stuck.
 pub const DEADLINE: SignedDuration = SignedDuration::from_secs(120);
@@ -72,22 +72,23 @@ pub struct Trouble {
 impl PodView {
     /// The view of a pod as the API server returns it.
     pub fn of(pod: &Value) -> Option<Self> {
-        let metadata = &pod["metadata"];
-        let text = |field: &str| metadata[field].as_str().map(str::to_owned);
+        let live = Live::of(pod);
+        let (uid, namespace, name) = (live.uid(), live.namespace(), live.name());
+        if [uid, namespace, name].contains(&"") {
+            return None;
+        }
         Some(Self {
-            uid: text("uid")?,
-            namespace: text("namespace")?,
-            name: text("name")?,
-            labels: metadata["labels"]
-                .as_object()
-                .into_iter()
-                .flatten()
+            uid: uid.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            labels: live
+                .labels()
                 .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))
                 .collect(),
-            workload: workload_of(metadata),
+            workload: workload_of(live),
             node: pod["spec"]["nodeName"].as_str().map(str::to_owned),
             since: not_ready_since(pod),
-            deleting: !metadata["deletionTimestamp"].is_null(),
+            deleting: live.is_being_deleted(),
             trouble: trouble(pod),
             cni_report: CniReport::of_pod(pod).map(Box::new),
         })
@@ -95,10 +96,9 @@ impl PodView {
 }
 
 /// A Deployment makes pods by a ReplicaSet, which it names after itself and a hash.
-fn workload_of(pod: &Value) -> Option<ObjectKey> {
-    let mut owners = pod["ownerReferences"].as_array().into_iter().flatten();
-    let owner = owners.find(|owner| owner["controller"] == true)?;
-    let (namespace, name) = (pod["namespace"].as_str()?, owner["name"].as_str()?);
+fn workload_of(pod: Live) -> Option<ObjectKey> {
+    let owner = pod.owners().find(|owner| owner["controller"] == true)?;
+    let (namespace, name) = (pod.stated_namespace()?, owner["name"].as_str()?);
     match owner["kind"].as_str()? {
         "DaemonSet" => Some(ObjectKey::new(kinds::DAEMON_SET, namespace, name)),
         "ReplicaSet" => Some(ObjectKey::new(
@@ -112,14 +112,11 @@ fn workload_of(pod: &Value) -> Option<ObjectKey> {
 
 /// A pod that has run for days has been in trouble only since it stopped to be ready.
 fn not_ready_since(pod: &Value) -> Option<Timestamp> {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    let changed = conditions
-        .find(|condition| condition["type"] == "Ready")
-        .map(|condition| &condition["lastTransitionTime"]);
-    let time = |value: &Value| value.as_str().and_then(|text| text.parse().ok());
-    changed
-        .and_then(time)
-        .or_else(|| time(&pod["metadata"]["creationTimestamp"]))
+    let pod = Live::of(pod);
+    let changed = pod
+        .condition("Ready")
+        .and_then(|ready| text(ready, "lastTransitionTime").parse().ok());
+    changed.or_else(|| pod.created()?.parse().ok())
 }
 
 /// Reasons of a waiting container that are part of every start.
@@ -131,7 +128,7 @@ fn trouble(pod: &Value) -> Option<Trouble> {
         .iter()
         .flat_map(|list| status[*list].as_array().into_iter().flatten());
     for container in containers {
-        let name = container["name"].as_str().unwrap_or_default();
+        let name = text(container, "name");
         let waiting = &container["state"]["waiting"];
         let Some(reason) = waiting["reason"]
             .as_str()
@@ -173,7 +170,7 @@ fn trouble(pod: &Value) -> Option<Trouble> {
             .as_str()
             .unwrap_or("Unschedulable")
             .to_owned(),
-        message: one_line(unscheduled["message"].as_str().unwrap_or_default()),
+        message: one_line(text(unscheduled, "message")),
     })
 }
 
@@ -194,21 +191,19 @@ pub fn last_words(pod: &Value) -> Option<Trouble> {
     });
     let Some((container, code)) = ended.find(|(_, code)| *code != 0) else {
         // The node is gone, or needed its memory: then the pod has words of its own.
-        let text = |field: &str| status[field].as_str().map(one_line).unwrap_or_default();
         return Some(Trouble {
-            reason: text("reason"),
-            message: text("message"),
+            reason: one_line(text(status, "reason")),
+            message: one_line(text(status, "message")),
         });
     };
     let terminated = &container["state"]["terminated"];
-    let text = |field: &str| terminated[field].as_str().unwrap_or_default();
     let message = format!(
         "container {}: exit code {code} {}",
-        container["name"].as_str().unwrap_or_default(),
-        end_of(text("message"))
+        text(container, "name"),
+        end_of(text(terminated, "message"))
     );
     Some(Trouble {
-        reason: one_line(text("reason")),
+        reason: one_line(text(terminated, "reason")),
         message: message.trim_end().to_owned(),
     })
 }
@@ -305,12 +300,10 @@ fn of_resource(resource: &Value, now: Timestamp) -> Rollout {
             .clone()
             .find(|condition| condition["type"] == name && condition["status"] == "True")
     };
-    let text =
-        |condition: &Value, field: &str| one_line(condition[field].as_str().unwrap_or_default());
     if let Some(degraded) = is_true("Degraded") {
         return Rollout::Stuck {
-            cause: text(degraded, "reason"),
-            message: text(degraded, "message"),
+            cause: one_line(text(degraded, "reason")),
+            message: one_line(text(degraded, "message")),
         };
     }
     if is_true("Available").is_some() {
@@ -318,7 +311,7 @@ fn of_resource(resource: &Value, now: Timestamp) -> Rollout {
     }
     if let Some(progressing) = is_true("Progressing") {
         return Rollout::Progressing {
-            message: text(progressing, "message"),
+            message: one_line(text(progressing, "message")),
             deadline: None,
         };
     }

@@ -9,7 +9,7 @@ use crate::{
     compare, kinds,
     owner::{Owner, is_the_resource},
     patch::{ADOPT_ANNOTATION, labels_of_original},
-    takeover,
+    takeover, text,
 };
 
 /// The action on one object.
@@ -148,8 +148,7 @@ pub fn step(
 /// Reports whether an object that is to outlive the resource is owned by it, as the original has
 /// it: the garbage collector would delete it with the resource.
 fn inherits(manifest: &Manifest, live: &Value, owner: &Owner) -> bool {
-    manifest.body()["metadata"].get("ownerReferences").is_none()
-        && is_owned_by_resource(live, owner)
+    Live::of(manifest.body()).owners().next().is_none() && is_owned_by_resource(live, owner)
 }
 
 fn is_owned_by_resource(live: &Value, owner: &Owner) -> bool {
@@ -174,12 +173,8 @@ fn left_behind(live: &Value, owner: &Owner) -> Vec<Difference> {
 }
 
 fn belongs_to(live: &Value) -> String {
-    if let Some(owner) = live.pointer("/metadata/ownerReferences/0") {
-        return format!(
-            "owned by {} {}",
-            owner["kind"].as_str().unwrap_or_default(),
-            owner["name"].as_str().unwrap_or_default()
-        );
+    if let Some(owner) = Live::of(live).owners().next() {
+        return format!("owned by {} {}", text(owner, "kind"), text(owner, "name"));
     }
     match live
         .pointer("/metadata/managedFields/0/manager")

@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use crate::{
-    Difference, Manifest, Owner, What,
+    Difference, Live, Manifest, Owner, What,
     body::effective_body,
     compare::{compare, is_at, keeps_zero, left_alone},
     patch::take_patch,
@@ -39,12 +39,7 @@ pub(crate) fn differences(manifest: &Manifest, live: &Value, owner: &Owner) -> V
         }
         _ => !difference.path.starts_with(OWNER_REFERENCES),
     });
-    let owners = |object: &Value| {
-        object["metadata"]["ownerReferences"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default()
-    };
+    let owners = |object| Live::of(object).owners().cloned().collect::<Vec<_>>();
     let (before, after) = (owners(live), owners(manifest.body()));
     let what = match (before.is_empty(), after.is_empty()) {
         _ if before == after => None,

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Container;
 use serde_json::Value;
 use weft_operands::pod::{Workload, containers, set_mount_path};
-use weft_plan::{Certificate, Facts, Lifetimes, Manifest, ManifestError, ObjectKey, kinds};
+use weft_plan::{Certificate, Facts, Lifetimes, Live, Manifest, ManifestError, ObjectKey, kinds};
 
 use crate::{
     Image, Settings,
@@ -226,7 +226,7 @@ pub(crate) fn of_cert_manager(settings: &Settings) -> [ObjectKey; 2] {
 /// (<https://cert-manager.io/docs/reference/annotations/#cert-managerio-certificate-name>).
 pub(crate) fn is_made_by_cert_manager(settings: &Settings, secret: &Value) -> bool {
     ObjectKey::of(secret) == Some(ObjectKey::new(kinds::SECRET, &settings.namespace, SECRET))
-        && secret["metadata"]["annotations"]["cert-manager.io/certificate-name"] == CERTIFICATE
+        && Live::of(secret).annotation("cert-manager.io/certificate-name") == Some(CERTIFICATE)
 }
 
 #[cfg(test)]

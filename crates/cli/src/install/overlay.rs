@@ -51,19 +51,12 @@ impl Names {
             |rest| format!("{}{rest}", self.operator),
         )
     }
-
-    fn is_written_namespace(&self, value: &Value) -> bool {
-        value.as_str() == Some(&self.written_namespace)
-    }
 }
 
 /// The objects in the operator's namespace.
 pub fn renamed(mut objects: Vec<Value>, names: &Names) -> Vec<Value> {
     for object in &mut objects {
-        if object
-            .pointer("/metadata/namespace")
-            .is_some_and(|namespace| names.is_written_namespace(namespace))
-        {
+        if Live::of(object).stated_namespace() == Some(&names.written_namespace) {
             object["metadata"]["namespace"] = names.namespace.clone().into();
         }
     }
@@ -77,10 +70,7 @@ pub fn placed(mut objects: Vec<Value>, names: &Names, operands: &str) -> Vec<Val
     for object in &mut objects {
         let written = Live::of(object).name().to_owned();
         object["metadata"]["name"] = names.name(&written).into();
-        if object
-            .pointer("/metadata/namespace")
-            .is_some_and(|namespace| names.is_written_namespace(namespace))
-        {
+        if Live::of(object).stated_namespace() == Some(&names.written_namespace) {
             let namespace = if written == names.written_operator {
                 &names.namespace
             } else {
@@ -106,10 +96,7 @@ pub const OF_EACH: &str = "of-each";
 /// the cluster.
 pub fn in_each(objects: Vec<Value>, namespaces: &Namespaces) -> Vec<Value> {
     let spread = |object: Value| -> Vec<Value> {
-        if object
-            .pointer("/metadata/namespace")
-            .is_none_or(|namespace| namespace != OF_EACH)
-        {
+        if Live::of(&object).namespace() != OF_EACH {
             return vec![object];
         }
         match namespaces {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::Value;
-use weft_plan::{Manifest, ObjectKey};
+use weft_plan::{Live, Manifest, ObjectKey, text};
 
 /// Stands in `resourceNames` for the names of all objects of that kind that the chosen components
 /// have.
@@ -48,9 +48,8 @@ pub fn complete(
         );
     }
     // Where no role in a namespace holds what is granted in namespaces, the cluster-wide one does.
-    let is_in_namespace = |object: &Value| {
-        object["kind"] == "Role" && text(object, "/metadata/name").ends_with(GRANTED)
-    };
+    let is_in_namespace =
+        |object: &Value| object["kind"] == "Role" && Live::of(object).name().ends_with(GRANTED);
     let apart = base.iter().any(is_in_namespace);
     let bound: BTreeSet<(String, String)> = base
         .iter()
@@ -61,8 +60,8 @@ pub fn complete(
     let mut empty = BTreeSet::new();
     for mut object in base {
         let (kind, name) = (
-            text(&object, "/kind").to_owned(),
-            text(&object, "/metadata/name").to_owned(),
+            text(&object, "kind").to_owned(),
+            Live::of(&object).name().to_owned(),
         );
         if matches!(kind.as_str(), "Role" | "ClusterRole") {
             if is_aggregated(&object) {
@@ -91,15 +90,16 @@ pub fn complete(
 
 /// Reports whether a role is for users: Kubernetes adds its rules to another role, by this label.
 fn is_aggregated(role: &Value) -> bool {
-    let mut labels = role["metadata"]["labels"].as_object().into_iter().flatten();
-    labels.any(|(label, _)| label.starts_with("rbac.authorization.k8s.io/aggregate-to-"))
+    Live::of(role)
+        .labels()
+        .any(|(label, _)| label.starts_with("rbac.authorization.k8s.io/aggregate-to-"))
 }
 
 /// Kind and name of the role that a binding binds. Empty for any other object.
 fn role_ref(object: &Value) -> (String, String) {
     (
-        text(object, "/roleRef/kind").to_owned(),
-        text(object, "/roleRef/name").to_owned(),
+        text(&object["roleRef"], "kind").to_owned(),
+        text(&object["roleRef"], "name").to_owned(),
     )
 }
 
@@ -167,8 +167,8 @@ fn granted(objects: &[&Manifest], roles: &[&str]) -> Result<Vec<PolicyRule>> {
         .filter(|object| is_binding(object.key().kind.kind))
     {
         let (role_kind, role) = (
-            text(object.body(), "/roleRef/kind"),
-            text(object.body(), "/roleRef/name"),
+            text(&object.body()["roleRef"], "kind"),
+            text(&object.body()["roleRef"], "name"),
         );
         let ours = objects
             .iter()
@@ -196,13 +196,6 @@ fn rules_of(role: &Value) -> Result<Vec<PolicyRule>> {
             .unwrap_or_else(|| Value::Array(Vec::new())),
     )
     .context("its rules cannot be read")
-}
-
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
 }
 
 /// The union of rules, taken apart into single permissions.
@@ -562,7 +555,7 @@ mod tests {
         assert_eq!(
             completed
                 .iter()
-                .map(|object| text(object, "/metadata/name"))
+                .map(|object| Live::of(object).name())
                 .collect::<Vec<_>>(),
             ["other"]
         );

@@ -1,7 +1,7 @@
 //! Metrics of each PlacementAPI: what placement-operator leaves to whoever reads its status.
 
 use std::{collections::HashMap, sync::Arc};
-use weft_plan::{Live, condition, kinds};
+use weft_plan::{Live, condition, kinds, text};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -21,11 +21,12 @@ pub fn set(metrics: &Metrics, domain: &'static str, namespace: &str, resources: 
         let name = Live::of(resource).name().to_owned();
         let labels: Labels = vec![("namespace", namespace.to_owned()), ("name", name)];
         created.extend(
-            seconds(&resource["metadata"]["creationTimestamp"]).map(|at| (labels.clone(), at)),
+            seconds(Live::of(resource).created().unwrap_or_default())
+                .map(|at| (labels.clone(), at)),
         );
         let now = condition(&resource["status"], READY).filter(|ready| ready["status"] == "True");
         since.extend(
-            now.and_then(|ready| seconds(&ready["lastTransitionTime"]))
+            now.and_then(|ready| seconds(text(ready, "lastTransitionTime")))
                 .map(|at| (labels.clone(), at)),
         );
         ready.insert(labels, i64::from(now.is_some()));
@@ -62,9 +63,6 @@ pub fn set(metrics: &Metrics, domain: &'static str, namespace: &str, resources: 
 }
 
 /// Parses a timestamp into seconds since 1970.
-fn seconds(time: &Value) -> Option<i64> {
-    time.as_str()?
-        .parse::<Timestamp>()
-        .ok()
-        .map(Timestamp::as_second)
+fn seconds(time: &str) -> Option<i64> {
+    time.parse::<Timestamp>().ok().map(Timestamp::as_second)
 }

@@ -20,7 +20,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use tokio::{sync::watch as channel, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use weft_placement::{Placement, domain::Namespaces};
-use weft_plan::{Domain, Selection, kinds};
+use weft_plan::{Domain, Live, Selection, kinds};
 use weft_runtime::{
     api_server::cluster::Cluster,
     metrics::Metrics,
@@ -119,11 +119,8 @@ impl Controller {
                 let resources = self.shared.lock().resources();
                 resources
                     .iter()
-                    .filter_map(|resource| {
-                        resource["metadata"]["namespace"]
-                            .as_str()
-                            .map(str::to_owned)
-                    })
+                    .filter_map(|resource| Live::of(resource).stated_namespace())
+                    .map(str::to_owned)
                     .collect()
             }
         }

@@ -119,7 +119,7 @@ impl Place {
         let elder = all
             .first()
             .filter(|elder| Live::of(elder).uid() != Live::of(resource).uid());
-        let elder = elder.and_then(|elder| elder["metadata"]["name"].as_str());
+        let elder = elder.map(|elder| Live::of(elder).name());
         let mut assessment = Assessment::default();
         for _ in 0..ROUNDS {
             let latest = self.latest(resource);
@@ -149,7 +149,7 @@ impl Place {
                 self.shared
                     .lock()
                     .going(key)
-                    .is_none_or(|live| live["metadata"]["uid"] != *uid)
+                    .is_none_or(|live| Live::of(&live).uid() != uid)
             });
             for (key, uid) in &assessment.deletions {
                 objects.delete(key, uid).await?;
@@ -243,7 +243,7 @@ impl Place {
         // The uid keeps the apply from making one that was just deleted.
         let body = json!({"apiVersion": key.kind.api_version(), "kind": key.kind.kind,
         "metadata": {
-            "name": key.name, "namespace": key.namespace, "uid": resource["metadata"]["uid"],
+            "name": key.name, "namespace": key.namespace, "uid": Live::of(resource).uid(),
             "finalizers": [FINALIZER]
         }});
         let written = self

@@ -49,8 +49,8 @@ impl Walk<'_> {
         let job = objects::preparation(self.config, inputs)
             .map_err(|error| Step::DbSync.fails(error).into());
         let mut job = self.take(Step::DbSync, job)?;
-        let hash = job.body()["metadata"]["annotations"][JOB_HASH]
-            .as_str()
+        let hash = Live::of(job.body())
+            .annotation(JOB_HASH)
             .unwrap_or_default()
             .to_owned();
         let known = self
@@ -103,7 +103,7 @@ impl Walk<'_> {
     fn make_way(&mut self, wanted: &ObjectKey, hash: &str) -> Result<(), End> {
         let live = self.take(Step::DbSync, object(Step::DbSync, self.world, wanted))?;
         let theirs = live.filter(|job| peers::is_of_placement(job));
-        let is_other = |job: &Arc<Value>| job["metadata"]["annotations"][JOB_HASH] != hash;
+        let is_other = |job: &Arc<Value>| Live::of(job).annotation(JOB_HASH) != Some(hash);
         let Some(other) = self.world.own(wanted).or(theirs).filter(is_other) else {
             return Ok(());
         };
@@ -131,14 +131,13 @@ impl Walk<'_> {
         let Some(live) = self.world.own(key).filter(has_failed) else {
             return Ok(());
         };
-        let metadata = &live["metadata"];
-        if self.retry.is_none() || metadata["annotations"][RETRY].as_str() == self.retry {
+        let live = Live::of(&live);
+        if self.retry.is_none() || live.annotation(RETRY) == self.retry {
             return Ok(());
         }
-        self.assessment.deletions.push((
-            key.clone(),
-            metadata["uid"].as_str().unwrap_or_default().to_owned(),
-        ));
+        self.assessment
+            .deletions
+            .push((key.clone(), live.uid().to_owned()));
         self.take(Step::DbSync, Err(Pending::Unmade))
     }
 
@@ -152,16 +151,10 @@ impl Walk<'_> {
         );
         let pods = self.take(Step::DbSync, pods.map(Option::unwrap_or_default))?;
         let there = pods.iter().filter(|pod| !Live::of(pod).is_being_deleted());
-        let text = |pod: &Value, field: &str| {
-            pod["metadata"][field]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        };
-        let latest = there.max_by_key(|pod| (text(pod, "creationTimestamp"), text(pod, "name")));
+        let latest = there.max_by_key(|pod| (Live::of(pod).created(), Live::of(pod).name()));
         let trouble = latest.and_then(|pod| {
             Some((
-                text(pod, "name"),
+                Live::of(pod).name().to_owned(),
                 last_words(pod).or_else(|| PodView::of(pod)?.trouble)?,
             ))
         });
@@ -185,8 +178,7 @@ impl Walk<'_> {
         let pods = told(Step::Deployment, self.world.selected(kinds::POD, &selector))
             .map(Option::unwrap_or_default);
         let pods = self.take(Step::Deployment, pods)?;
-        let is_observed = live["status"]["observedGeneration"].as_i64()
-            >= live["metadata"]["generation"].as_i64();
+        let is_observed = Live::of(&live).observed_generation() >= Live::of(&live).generation();
         if is_observed {
             let ready = live["status"]["readyReplicas"].as_i64().unwrap_or_default();
             self.assessment.found.ready_count = i32::try_from(ready).ok();

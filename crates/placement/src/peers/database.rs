@@ -6,9 +6,9 @@ use std::sync::Arc;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 use weft_operands::problems::given;
-use weft_plan::{Live, Manifest, ManifestError, kinds};
+use weft_plan::{Live, Manifest, ManifestError, kinds, text};
 
-use super::{FINALIZER, is_outdated, name, text};
+use super::{FINALIZER, is_outdated, name};
 use crate::{
     Config, Database,
     conditions::{State, Step},
@@ -65,7 +65,7 @@ pub fn account_name(config: &Config) -> &str {
 /// The Secret of an account.
 pub fn secret_name(config: &Config, account: Option<&Value>) -> String {
     let named = account
-        .map(|account| text(&account["spec"]["secret"]))
+        .map(|account| text(&account["spec"], "secret"))
         .filter(|name| !name.is_empty());
     named.map_or_else(
         || format!("{}-db-secret", account_name(config)),
@@ -167,13 +167,13 @@ pub fn host(config: &Config, services: &[Arc<Value>]) -> Result<String, State> {
 /// # Errors
 /// They have not.
 pub fn complete(account: &Value, secret: Option<&Value>) -> Result<(), State> {
-    let named = |field: &str| !text(&account["spec"][field]).is_empty();
+    let named = |field: &str| !text(&account["spec"], field).is_empty();
     let lacks = match secret {
         _ if !named("userName") => format!("no UserName field in account {}", name(account)),
         _ if !named("secret") => format!("no secret field in account {}", name(account)),
         None => format!(
             "error loading secret {} for account {}",
-            text(&account["spec"]["secret"]),
+            text(&account["spec"], "secret"),
             name(account)
         ),
         Some(secret) => match password(secret) {
@@ -200,12 +200,12 @@ pub fn ready(
 ) -> Result<Ready, State> {
     for (object, kind) in [(database, "MariaDBDatabase"), (account, "MariaDBAccount")] {
         let said = Live::of(object).condition(&format!("{kind}Ready"));
-        let status = said.map(|said| text(&said["status"])).unwrap_or_default();
+        let status = said.map(|said| text(said, "status")).unwrap_or_default();
         if let Some(said) = said.filter(|said| status == "False" && said["severity"] == "Error") {
             return Err(Step::Db.fails(format!(
                 "{kind} {}: {}",
                 name(object),
-                text(&said["message"])
+                text(said, "message")
             )));
         }
         if status != "True" || is_outdated(object) {
@@ -217,8 +217,8 @@ pub fn ready(
         database: Database::Parts {
             host: host.clone(),
             port: None,
-            name: text(&database["spec"]["name"]).to_owned(),
-            user: text(&account["spec"]["userName"]).to_owned(),
+            name: text(&database["spec"], "name").to_owned(),
+            user: text(&account["spec"], "userName").to_owned(),
             password,
         },
         host,
@@ -231,7 +231,7 @@ pub fn ready(
 /// the end, when `keep` is nothing, these are all.
 pub fn unused<'a>(accounts: &'a [Arc<Value>], keep: Option<&str>) -> Vec<&'a Value> {
     let is_ours = |account: &&Value| {
-        account["metadata"]["labels"][OF_DATABASE] == NAME
+        Live::of(account).label(OF_DATABASE) == Some(NAME)
             && Live::of(account).has_finalizer(FINALIZER)
     };
     accounts

@@ -13,7 +13,7 @@ pub mod topology;
 
 use serde_json::{Value, json};
 use weft_api::placement::{GROUP, KIND};
-use weft_plan::{Live, OWNER_LABEL, ObjectKey};
+use weft_plan::{Live, OWNER_LABEL, ObjectKey, is_reference_to, text};
 
 use crate::conditions::State;
 
@@ -25,11 +25,11 @@ const MANAGER: &str = "weft/placement";
 
 /// Reports whether an object was made for a PlacementAPI, by Weft or by placement-operator.
 pub fn is_of_placement(object: &Value) -> bool {
-    Live::of(object).owners().any(is_placement)
+    Live::of(object).owner_of(GROUP, KIND).is_some()
 }
 
 fn is_placement(owner: &Value) -> bool {
-    owner["kind"] == KIND && text(&owner["apiVersion"]).split('/').next() == Some(GROUP)
+    is_reference_to(owner, GROUP, KIND)
 }
 
 /// A finalizer on an object of another user's, which has to stay while the service uses it, and
@@ -52,20 +52,18 @@ impl Claim {
         finalizer: &str,
         labels: &[(&str, &str)],
     ) -> Option<Self> {
-        let metadata = &live["metadata"];
+        let live = Live::of(live);
         let is_labelled = labels
             .iter()
-            .all(|(label, value)| metadata["labels"][label] == *value);
-        if !metadata["deletionTimestamp"].is_null()
-            || Live::of(live).has_finalizer(finalizer) && is_labelled
-        {
+            .all(|(label, value)| live.label(label) == Some(value));
+        if live.is_being_deleted() || live.has_finalizer(finalizer) && is_labelled {
             return None;
         }
         let mut body = json!({
             "apiVersion": key.kind.api_version(),
             "kind": key.kind.kind,
             "metadata": {
-                "name": key.name, "namespace": key.namespace, "uid": metadata["uid"],
+                "name": key.name, "namespace": key.namespace, "uid": live.uid(),
                 "finalizers": [finalizer]
             },
         });
@@ -80,17 +78,13 @@ impl Claim {
 
     /// Describes the fields that Weft writes on the object.
     pub fn puts(&self) -> String {
-        let metadata = &self.body["metadata"];
-        let finalizers = metadata["finalizers"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|finalizer| format!("finalizer {}", text(finalizer)));
-        let labels = metadata["labels"]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .map(|(label, value)| format!("label {label}={}", text(value)));
+        let body = Live::of(&self.body);
+        let finalizers = body
+            .finalizers()
+            .map(|finalizer| format!("finalizer {finalizer}"));
+        let labels = body
+            .labels()
+            .map(|(label, value)| format!("label {label}={}", value.as_str().unwrap_or_default()));
         finalizers.chain(labels).collect::<Vec<_>>().join(", ")
     }
 }
@@ -140,11 +134,11 @@ impl Disclaim {
     pub fn takes(&self) -> String {
         let steps = self.patch.as_array().into_iter().flatten();
         let taken = steps.filter_map(|step| {
-            let (list, which) = text(&step["path"])
+            let (list, which) = text(step, "path")
                 .strip_prefix("/metadata/")?
                 .split_once('/')?;
-            match (list, text(&step["op"])) {
-                ("finalizers", "test") => Some(format!("finalizer {}", text(&step["value"]))),
+            match (list, text(step, "op")) {
+                ("finalizers", "test") => Some(format!("finalizer {}", text(step, "value"))),
                 ("ownerReferences", "remove") => Some("owner".to_owned()),
                 ("labels", "remove") => Some(format!("label {}", which.replace("~1", "/"))),
                 _ => None,
@@ -222,8 +216,9 @@ impl<'a> Patch<'a> {
 /// Reports whether what an object says in status is about an older specification. Not all of them
 /// tell which one it is about.
 fn is_outdated(object: &Value) -> bool {
-    let observed = &object["status"]["observedGeneration"];
-    observed.is_number() && *observed != object["metadata"]["generation"]
+    object["status"]["observedGeneration"]
+        .as_i64()
+        .is_some_and(|observed| observed != Live::of(object).generation())
 }
 
 /// Returns the state that a peer reports as a whole. As lib-common does it: its Ready if that is
@@ -234,18 +229,18 @@ fn mirror(object: &Value) -> Option<State> {
     let ready = Live::of(object)
         .condition("Ready")
         .filter(|ready| ready["status"] == "True");
-    let since = |condition: &Value| text(&condition["lastTransitionTime"]).to_owned();
+    let since = |condition: &Value| text(condition, "lastTransitionTime").to_owned();
     let worst = || {
         conditions.iter().min_by_key(|condition| {
             (
                 badness(condition),
                 std::cmp::Reverse(since(condition)),
-                text(&condition["type"]),
+                text(condition, "type"),
             )
         })
     };
     let mirrored = ready.or_else(worst)?;
-    let (status, message) = (text(&mirrored["status"]), text(&mirrored["message"]));
+    let (status, message) = (text(mirrored, "status"), text(mirrored, "message"));
     if status == "True" {
         return Some(State::ready(message));
     }
@@ -255,24 +250,20 @@ fn mirror(object: &Value) -> Option<State> {
     Some(State {
         status: status.to_owned(),
         severity: severity.map(str::to_owned),
-        reason: text(&mirrored["reason"]).to_owned(),
+        reason: text(mirrored, "reason").to_owned(),
         message: message.to_owned(),
     })
 }
 
 /// The worst first.
 fn badness(condition: &Value) -> u8 {
-    match (text(&condition["status"]), text(&condition["severity"])) {
+    match (text(condition, "status"), text(condition, "severity")) {
         ("False", "Error") => 0,
         ("False", "Warning") => 1,
         ("False", _) => 2,
         ("True", _) => 4,
         _ => 3,
     }
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 fn name(object: &Value) -> &str {
@@ -411,7 +402,7 @@ mod tests {
                 .unwrap()
                 .iter()
                 .filter(|step| step["op"] != "test");
-            steps.map(|step| text(&step["path"]).to_owned()).collect()
+            steps.map(|step| text(step, "path").to_owned()).collect()
         };
         let kept = [
             "/metadata/finalizers/1",

@@ -10,7 +10,7 @@ use kube::{
     discovery::{Scope, verbs},
 };
 use serde_json::Value;
-use weft_plan::{Domain, Inventory, ObjectKey, Owner, kinds, manager, report::Removal};
+use weft_plan::{Domain, Inventory, Live, ObjectKey, Owner, kinds, manager, report::Removal};
 
 use crate::{
     api_server::cluster::{Cluster, Error},
@@ -84,7 +84,7 @@ pub async fn inventories(
     let prefix = Inventory::config_map_name(domain.resource(), "");
     let names = maps
         .iter()
-        .filter_map(|map| map["metadata"]["name"].as_str()?.strip_prefix(&prefix));
+        .filter_map(|map| Live::of(map).name().strip_prefix(&prefix));
     Ok(names
         .map(|name| Owner {
             kind: domain.resource(),

@@ -28,8 +28,8 @@ pub(crate) async fn disown(objects: &SetObjects, resource: &Value) -> Result<(),
             let owners = Live::of(&object).owners();
             let others: Vec<&Value> = owners.filter(|owner| owner["uid"] != uid).collect();
             let mut patch = json!({"metadata": {
-                "uid": object["metadata"]["uid"],
-                "resourceVersion": object["metadata"]["resourceVersion"],
+                "uid": Live::of(&object).uid(),
+                "resourceVersion": Live::of(&object).resource_version_text(),
                 "ownerReferences": others,
             }});
             let is_record = objects

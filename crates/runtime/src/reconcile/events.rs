@@ -13,7 +13,7 @@ use kube::{
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
 use serde_json::Value;
-use weft_plan::{Kind, Live, ObjectKey, condition, escape};
+use weft_plan::{Kind, Live, ObjectKey, condition, escape, text};
 
 use crate::api_server::cluster::TIMEOUT;
 
@@ -136,13 +136,17 @@ pub(crate) fn publish(recorder: &EventRecorder, kind: Kind, resource: &Value, st
 /// Returns the changes between two statuses that are worth an event. A condition that keeps its
 /// status leads to no event, however often its message changes.
 fn notes(before: &Value, after: &Value) -> Vec<Note> {
-    let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
     let turned = |name: &str| {
         let now = condition(after, name).filter(|now| now["status"] == "True")?;
         let before = condition(before, name);
         let new = before
             .is_none_or(|before| before["status"] != "True" || before["reason"] != now["reason"]);
-        new.then(|| (text(now, "reason"), text(now, "message")))
+        new.then(|| {
+            (
+                text(now, "reason").to_owned(),
+                text(now, "message").to_owned(),
+            )
+        })
     };
     let mut notes = Vec::new();
     let generation = |status: &Value| status["observedGeneration"].as_i64().unwrap_or_default();

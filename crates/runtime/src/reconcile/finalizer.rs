@@ -1,7 +1,7 @@
 //! The finalizer by which the deletion of a resource waits for Weft.
 
 use serde_json::{Value, json};
-use weft_plan::ObjectKey;
+use weft_plan::{Live, ObjectKey};
 
 use crate::{api_server::cluster::Error, reconcile::objects::Objects};
 
@@ -14,7 +14,7 @@ pub(super) async fn put(objects: &Objects, key: &ObjectKey, resource: &Value) ->
     let body = json!({
         "apiVersion": key.kind.api_version(), "kind": key.kind.kind,
         "metadata": {
-            "name": key.name, "uid": resource["metadata"]["uid"], "finalizers": [FINALIZER]
+            "name": key.name, "uid": Live::of(resource).uid(), "finalizers": [FINALIZER]
         },
     });
     let written = objects

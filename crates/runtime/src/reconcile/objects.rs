@@ -305,18 +305,15 @@ impl Objects {
             .or(self.shared.as_ref())
             .filter(|_| kind.is_optional());
         let definition = definitions.and_then(|shared| shared.lock().definition_of(kind));
-        let version = |metadata: &Value| match metadata["generation"].as_i64() {
-            Some(generation) => generation.to_string(),
-            None => metadata["resourceVersion"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned(),
+        let version = |live| match Live::of(live).generation() {
+            0 => Live::of(live).resource_version_text().to_owned(),
+            generation => generation.to_string(),
         };
         Attempt {
             manifest: manifest.clone(),
             step,
             definition,
-            live: live.map(|live| version(&live["metadata"])),
+            live: live.map(version),
         }
     }
 
@@ -618,7 +615,7 @@ impl Objects {
 
     /// Reports whether it carries the label of our owner.
     pub(crate) fn has_label(&self, live: &Value) -> bool {
-        live["metadata"]["labels"][weft_plan::OWNER_LABEL] == self.owner.label()
+        Live::of(live).label(weft_plan::OWNER_LABEL) == Some(&self.owner.label())
     }
 
     /// Deletes the object with this uid.
@@ -640,7 +637,7 @@ impl Objects {
             return Ok(());
         }
         let labels = json!({
-            "metadata": {"uid": live["metadata"]["uid"], "labels": {weft_plan::OWNER_LABEL: null}}
+            "metadata": {"uid": Live::of(live).uid(), "labels": {weft_plan::OWNER_LABEL: null}}
         });
         match self
             .cluster

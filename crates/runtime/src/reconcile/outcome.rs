@@ -268,18 +268,19 @@ pub async fn confirm(
         );
         let there: BTreeMap<_, _> = items
             .into_iter()
-            .filter_map(|object| Some((ObjectKey::of(&object)?, object["metadata"]["uid"].clone())))
+            .filter_map(|object| {
+                Some((ObjectKey::of(&object)?, Live::of(&object).uid().to_owned()))
+            })
             .collect();
         let mut cache = context.shared.lock();
         for key in keys {
             let known = cache.owned(key);
             let uid = known
                 .as_ref()
-                .and_then(|known| known["metadata"]["uid"].as_str())
+                .map(|known| Live::of(known).uid())
                 .unwrap_or_default();
             let is_there = there
                 .get(key)
-                .and_then(Value::as_str)
                 .is_some_and(|found| known.is_none() || found == uid);
             // A watch may have shown a new object of that name since the list was taken.
             let is_newer = known

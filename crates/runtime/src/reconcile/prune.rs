@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use serde_json::Value;
-use weft_plan::{ObjectKey, Stage, deletion, report::Removal};
+use weft_plan::{Live, ObjectKey, Stage, deletion, report::Removal};
 
 use crate::reconcile::objects::Objects;
 
@@ -33,9 +33,7 @@ pub(crate) async fn remove(objects: &Objects, surplus: &[ObjectKey]) -> Vec<Remo
 
 /// Returns the reason why an object that is being deleted still exists.
 fn held_by(object: &Value) -> Option<String> {
-    object["metadata"]["finalizers"]
-        .as_array()
-        .filter(|all| !all.is_empty())?;
+    Live::of(object).finalizers().next()?;
     Some(format!(
         "is being deleted, and waits for {}",
         deletion::waits_for(object, None)

@@ -111,14 +111,12 @@ pub(crate) async fn write_inventory(
 /// on purpose.
 pub(crate) async fn write_record(objects: &Objects, record: &Manifest) -> Result<(), Error> {
     if let Some(live) = objects.live(record.key()).await?
-        && live["metadata"]["ownerReferences"]
-            .as_array()
-            .is_some_and(|owners| !owners.is_empty())
+        && Live::of(&live).owners().next().is_some()
     {
-        let metadata = &live["metadata"];
+        let live = Live::of(&live);
         let patch = json!({
             "metadata": {
-                "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"],
+                "uid": live.uid(), "resourceVersion": live.resource_version_text(),
                 "ownerReferences": null
             }
         });
@@ -163,11 +161,11 @@ async fn write(
     if let Some(known) = &known {
         let has_labels = labels
             .iter()
-            .all(|(label, value)| known["metadata"]["labels"][label] == *value);
+            .all(|(label, value)| Live::of(known).label(label) == value.as_str());
         if known["data"] == body["data"] && has_labels {
             return Ok(());
         }
-        body["metadata"]["resourceVersion"] = known["metadata"]["resourceVersion"].clone();
+        body["metadata"]["resourceVersion"] = Live::of(known).resource_version_text().into();
     }
     let (cluster, manager) = (&objects.cluster, objects.owner.manager.as_str());
     let mut written = match &known {
@@ -180,7 +178,8 @@ async fn write(
             // No watch shows it: it is the original's record, or a user removed the label. `read`
             // has looked at it.
             (Some(newest), None) if !objects.has_label(newest) => {
-                body["metadata"]["resourceVersion"] = newest["metadata"]["resourceVersion"].clone();
+                body["metadata"]["resourceVersion"] =
+                    Live::of(newest).resource_version_text().into();
                 written = cluster.apply(key, &body, manager).await;
             }
             // The next attempt begins with what is there.

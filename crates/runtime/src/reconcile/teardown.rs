@@ -39,9 +39,7 @@ pub struct Course {
 impl Course {
     /// Of another resource nothing is known.
     fn follow(&mut self, resource: Option<&Value>) {
-        let uid = resource
-            .and_then(|resource| resource["metadata"]["uid"].as_str())
-            .map(str::to_owned);
+        let uid = resource.map(|resource| Live::of(resource).uid().to_owned());
         if self.uid != uid {
             *self = Self {
                 uid,
@@ -317,8 +315,7 @@ async fn is_orphaned(
         for item in items.iter().filter(|item| {
             ObjectKey::of(item).is_some_and(|key| inventory.objects.contains_key(&key))
         }) {
-            let mut owners = Live::of(item).owners();
-            let count = if owners.any(|owner| owner["uid"] == resource["metadata"]["uid"]) {
+            let count = if Live::of(item).is_owned_by(Live::of(resource).uid()) {
                 &mut with
             } else {
                 &mut without
