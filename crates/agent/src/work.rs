@@ -35,6 +35,9 @@ const LAST_GRANTS: Duration = Duration::from_secs(2);
 /// end.
 const LAST_CHANGE: Duration = Duration::from_secs(180);
 
+/// How long the API server may take for each of the last reports.
+const LAST_WORD: Duration = Duration::from_secs(10);
+
 /// The state between reconciles.
 pub(crate) struct Worker {
     enactor: Enactor,
@@ -218,6 +221,7 @@ pub async fn once(
     patience: Duration,
 ) -> anyhow::Result<Once> {
     let config = cluster::config(kubeconfig.as_deref()).await?;
+    let server = config.cluster_url.to_string();
     let deadline = Instant::now() + patience;
     let Ok(lock) = tokio::time::timeout_at(deadline, lock::take(&lock_file)).await else {
         bail!(
@@ -245,17 +249,24 @@ pub async fn once(
     )
     .await?;
     let mut reporter = Reporter::new(&client, &settings, &observer, states, own)?;
+    // No policy has been carried out yet, so the command may end here at any time.
+    let no_answer = |_| {
+        anyhow::anyhow!(
+            "the API server at {server} does not answer within {patience:?}, so no policy was carried out: is it running, and is it the \
+             right one? See --kubeconfig and --timeout"
+        )
+    };
     // The operator grants nothing to a node that has no agent.
-    reporter
-        .once()
+    tokio::time::timeout_at(deadline, reporter.once())
         .await
+        .map_err(no_answer)?
         .context("the state of the node cannot be reported")?;
     // From here on it does not go without saying so.
     let stop = stop::signal();
     let until = Timestamp::now().checked_add(patience + LAST_CHANGE)?;
-    reporter
-        .announce(Some(until))
+    tokio::time::timeout_at(deadline, reporter.announce(Some(until)))
         .await
+        .map_err(no_answer)?
         .context("failed to report to the operator that an agent is here")?;
     let stopped = async {
         stop.await;
@@ -265,9 +276,10 @@ pub async fn once(
         settled = worker.settle(deadline, ANSWER) => settled.map(|report| report.ok_or("the cluster or the host did not answer in time")),
         () = stopped => Ok(Err("stopped before everything was done")),
     };
-    reporter
-        .announce(None)
+    let silent = |_| anyhow::anyhow!("the API server at {server} does not answer any more");
+    tokio::time::timeout(LAST_WORD, reporter.announce(None))
         .await
+        .map_err(silent)?
         .context("failed to report to the operator that no agent is here any more")?;
     if let Err(why) = settled? {
         bail!(why);
@@ -277,9 +289,9 @@ pub async fn once(
         .settle(deadline, LAST_GRANTS)
         .await?
         .unwrap_or_default();
-    reporter
-        .once()
+    tokio::time::timeout(LAST_WORD, reporter.once())
         .await
+        .map_err(silent)?
         .context("the state of the node cannot be reported")?;
     let own_failed = matches!(report.own, Some(Err(_)));
     Ok(if report.failing > 0 || own_failed {

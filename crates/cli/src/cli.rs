@@ -7,8 +7,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{
     commands::{
-        completion, crds, explain, manifests, migrate, node, operator, plan, release, render,
-        render_network, report, status, uninstall, validate, version,
+        complete, completion, crds, explain, man, manifests, migrate, node, operator, plan,
+        release, render, render_network, report, status, uninstall, validate, version,
     },
     output::{self, Style},
 };
@@ -17,17 +17,18 @@ const ABOUT: &str = "Weft runs the networks of a Kubernetes cluster.";
 
 const AFTER_HELP: &str = "\
 Examples:
-  weft manifests | kubectl apply -f -      Install the operator
-  weft validate -f network-addons.yaml     Check a configuration, without a cluster
-  weft plan -f network-addons.yaml         See what it would change in the cluster
-  weft status --watch                      See how it fares
-  weft render -f network-addons.yaml       See all objects that it leads to
+  weft manifests | kubectl apply -f -    Install the operator
+  weft validate -f addons.yaml           Check a configuration, without a cluster
+  weft plan -f addons.yaml               See what it would change in the cluster
+  weft status --watch                    Follow its state
+  weft render -f addons.yaml             See all objects that it leads to
 
-Also as `kubectl weft ...`, where this program is in the PATH under the name kubectl-weft.";
+Also as `kubectl weft ...`, where this program is in the PATH under the name
+kubectl-weft.";
 
 /// All of the command line.
 #[derive(Parser)]
-#[command(name = "weft", about = ABOUT, after_help = AFTER_HELP, version, disable_help_subcommand = true)]
+#[command(name = "weft", about = ABOUT, after_help = AFTER_HELP, version)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -49,6 +50,9 @@ enum Command {
     Manifests(manifests::Args),
     Crds(crds::Args),
     Completion(completion::Args),
+    Man(man::Args),
+    #[command(name = complete::NAME, hide = true)]
+    Complete(complete::Args),
     Node(node::Args),
     Version(version::Args),
 }
@@ -83,6 +87,8 @@ impl Cli {
             Command::Manifests(args) => manifests::run(&args),
             Command::Crds(args) => crds::run(&args),
             Command::Completion(args) => completion::run(&args, command("weft")),
+            Command::Man(args) => man::run(&args, command("weft")),
+            Command::Complete(args) => complete::run(&args, command("weft")),
             Command::Node(args) => node::run(args),
             Command::Version(args) => version::run(&args),
         }
@@ -116,6 +122,7 @@ fn arguments(invoked_as: &str, typed: impl IntoIterator<Item = OsString>) -> Vec
         "cluster-network-operator" if is_said("--domains", &arguments) => &["operator"],
         "cluster-network-operator" => &["operator", "--domains", "cluster-network"],
         "cluster-network-renderer" => &["render-network"],
+        "kubectl_complete-weft" => &[complete::NAME],
         _ => &[],
     };
     // A caller that names the command in full, as the image of Weft does, means it.
@@ -186,6 +193,10 @@ mod tests {
             (
                 "cluster-network-operator operator --domains a",
                 "cluster-network-operator operator --domains a",
+            ),
+            (
+                "kubectl_complete-weft plan --st",
+                "kubectl_complete-weft __complete plan --st",
             ),
             (
                 "cluster-network-renderer --config a --out b",

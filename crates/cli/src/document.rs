@@ -8,7 +8,7 @@ use serde::{
     de::{MapAccess, SeqAccess, Visitor},
 };
 use serde_json::{Map, Number, Value};
-use serde_saphyr::{Location, Spanned};
+use serde_saphyr::{Location, Options, Spanned};
 
 /// A line and a column of a file, both counted from 1, the column in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,7 +81,39 @@ pub struct NotYaml {
 /// # Errors
 /// The text is not YAML, or a mapping has the same key twice.
 pub fn parse(text: &str) -> Result<Vec<Document>, NotYaml> {
-    let documents: Vec<Spanned<Node>> = serde_saphyr::from_multiple(text).map_err(|error| {
+    Ok(nodes(text)?.into_iter().flat_map(documents).collect())
+}
+
+/// Reads the objects of a text as [`parse`] does, but not where their fields stand. JSON is read as
+/// JSON, which is faster.
+///
+/// # Errors
+/// As [`parse`].
+pub fn objects(text: &str) -> Result<Vec<Value>, NotYaml> {
+    if text.trim_start().starts_with('{')
+        && let Ok(value) = serde_json::from_str(text)
+    {
+        return Ok(entries(value));
+    }
+    let plain = |node: Spanned<Node>| entries(node.value.into_value());
+    Ok(nodes(text)?.into_iter().flat_map(plain).collect())
+}
+
+/// The limits of the parser. A user's own file may have any number of documents and fields. Limits
+/// on depth and on aliases stay, because a small file could use them to fill the memory.
+fn options() -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: usize::MAX,
+            max_nodes: usize::MAX,
+            max_documents: usize::MAX,
+            max_total_scalar_bytes: usize::MAX,
+        },
+    }
+}
+
+fn nodes(text: &str) -> Result<Vec<Spanned<Node>>, NotYaml> {
+    serde_saphyr::from_multiple_with_options(text, options()).map_err(|error| {
         let position = error.location().map(Position::from);
         let message = match error.without_snippet() {
             serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
@@ -96,38 +128,32 @@ pub fn parse(text: &str) -> Result<Vec<Document>, NotYaml> {
                 .to_owned(),
         };
         NotYaml { position, message }
-    })?;
-    Ok(documents
-        .into_iter()
-        .map(Document::from)
-        .flat_map(entries)
-        .collect())
+    })
 }
 
-/// The entries of a list, or the document itself.
-fn entries(document: Document) -> Vec<Document> {
-    let is_list = document.value["kind"]
-        .as_str()
-        .is_some_and(|kind| kind.ends_with("List"));
-    let Some(items) = document.value["items"].as_array().filter(|_| is_list) else {
-        return vec![document];
-    };
-    let entry = |(index, value): (usize, &Value)| {
-        let prefix = format!("items[{index}]");
-        let below = |path: &str| {
-            path.strip_prefix(&prefix)
-                .filter(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-                .map(str::to_owned)
-        };
-        let inside = document.positions.iter().filter_map(|(path, place)| {
-            Some((below(path)?.trim_start_matches('.').to_owned(), *place))
-        });
-        Document {
-            value: value.clone(),
-            positions: inside.collect(),
+/// The documents that a node is: one for each entry of a list, or itself.
+fn documents(mut root: Spanned<Node>) -> Vec<Document> {
+    match root.value.take_entries() {
+        Some(entries) => entries.into_iter().map(Document::from).collect(),
+        None => vec![Document::from(root)],
+    }
+}
+
+/// The entries of a list, or the object itself.
+fn entries(mut object: Value) -> Vec<Value> {
+    let is_list = object["kind"].as_str().is_some_and(is_kind_of_list);
+    match object.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) if is_list => items,
+        Some(items) => {
+            object["items"] = items;
+            vec![object]
         }
-    };
-    items.iter().enumerate().map(entry).collect()
+        None => vec![object],
+    }
+}
+
+fn is_kind_of_list(kind: &str) -> bool {
+    kind.ends_with("List")
 }
 
 impl From<Spanned<Node>> for Document {
@@ -153,6 +179,45 @@ enum Node {
 }
 
 impl Node {
+    /// Takes the entries out of a list, as `kubectl get -o yaml` writes it. `None` if this is not
+    /// one.
+    fn take_entries(&mut self) -> Option<Vec<Spanned<Node>>> {
+        let Node::Mapping(fields) = self else {
+            return None;
+        };
+        let is_list = fields.iter().any(|(key, field)| {
+            let is_kind = |kind: &Value| kind.as_str().is_some_and(is_kind_of_list);
+            key.value == "kind" && matches!(&field.value, Node::Scalar(kind) if is_kind(kind))
+        });
+        let items = fields
+            .iter_mut()
+            .find(|(key, _)| is_list && key.value == "items");
+        match items {
+            Some((_, field)) => match &mut field.value {
+                Node::Sequence(entries) => Some(std::mem::take(entries)),
+                _ => None,
+            },
+            None => None,
+        }
+    }
+
+    /// The value, without places.
+    fn into_value(self) -> Value {
+        match self {
+            Node::Scalar(value) => value,
+            Node::Sequence(items) => items
+                .into_iter()
+                .map(|item| item.value.into_value())
+                .collect(),
+            Node::Mapping(entries) => Value::Object(
+                entries
+                    .into_iter()
+                    .map(|(key, item)| (key.value, item.value.into_value()))
+                    .collect(),
+            ),
+        }
+    }
+
     fn resolve(self, path: &str, positions: &mut HashMap<String, Place>) -> Value {
         match self {
             Node::Scalar(value) => value,

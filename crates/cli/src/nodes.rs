@@ -59,7 +59,6 @@ struct Policy {
 
 /// The result of a policy on a finished node.
 struct Done {
-    node: String,
     policy: String,
     generation: Option<i64>,
     desired: Value,
@@ -71,7 +70,8 @@ pub struct Nodes {
     nodes: BTreeMap<String, Node>,
     labels: BTreeMap<String, BTreeMap<String, String>>,
     policies: BTreeMap<String, Policy>,
-    done: Vec<Done>,
+    /// By the name of the node.
+    done: BTreeMap<String, Vec<Done>>,
     /// Notes about the nodes and policies.
     pub notes: Vec<String>,
 }
@@ -109,12 +109,20 @@ impl Nodes {
     pub fn of_files(sources: &[Source]) -> Result<Self> {
         let mut nodes = Self::default();
         for source in sources {
-            let documents = document::parse(&source.text).map_err(|error| {
-                anyhow::anyhow!("{} is not readable as YAML: {}", source.name, error.message)
+            let objects = document::objects(&source.text).map_err(|error| {
+                let line = error
+                    .position
+                    .map(|position| format!(":{}:{}", position.line, position.column))
+                    .unwrap_or_default();
+                anyhow::anyhow!(
+                    "{}{line} is not readable as YAML: {}",
+                    source.name,
+                    error.message
+                )
             })?;
-            for document in documents {
-                let kind = document.value["kind"].as_str().unwrap_or_default();
-                nodes.add(&document.value, kind)?;
+            for object in objects {
+                let kind = object["kind"].as_str().unwrap_or_default();
+                nodes.add(&object, kind)?;
             }
         }
         if nodes.nodes.is_empty() {
@@ -170,7 +178,11 @@ impl Nodes {
                     },
                 ));
             }
-            enactment::KIND => self.done.extend(done(object)),
+            enactment::KIND => {
+                if let Some((node, done)) = done(object) {
+                    self.done.entry(node).or_default().push(done);
+                }
+            }
             _ => {}
         }
         Ok(())
@@ -240,31 +252,34 @@ impl Nodes {
                 .policies
                 .get(&done.policy)
                 .and_then(|policy| policy.generation);
-            done.node == node && generation.is_some() && generation == done.generation
+            generation.is_some() && generation == done.generation
         };
         self.done
-            .iter()
+            .get(node)
+            .into_iter()
+            .flatten()
             .filter(is_current)
             .map(|done| (done.policy.clone(), done.desired.clone()))
             .collect()
     }
 }
 
-/// `None` where a policy is not done.
-fn done(enactment: &Value) -> Option<Done> {
+/// The node's name and the result. `None` where a policy is not done.
+fn done(enactment: &Value) -> Option<(String, Done)> {
     let (labels, status) = (&enactment["metadata"]["labels"], &enactment["status"]);
     let conditions = status["conditions"].as_array()?;
     conditions
         .iter()
         .find(|condition| condition["type"] == "Available" && condition["status"] == "True")?;
-    Some(Done {
-        node: labels[NODE_LABEL].as_str()?.to_owned(),
+    let node = labels[NODE_LABEL].as_str()?.to_owned();
+    let done = Done {
         policy: labels[POLICY_LABEL].as_str()?.to_owned(),
         generation: status["policyGeneration"].as_i64(),
         desired: Some(&status["desiredState"])
             .filter(|desired| desired.is_object())?
             .clone(),
-    })
+    };
+    Some((node, done))
 }
 
 async fn list(online: &Online, kind: Kind) -> Result<Vec<Value>> {
@@ -275,7 +290,7 @@ async fn list(online: &Online, kind: Kind) -> Result<Vec<Value>> {
                 "the cluster does not know {} ({}); {}",
                 kind.kind,
                 kind.api_version(),
-                crate::online::HOW_TO_INSTALL
+                crate::online::how_to_install("node-network")
             )
         }
         Err(error) => Err(online.explain(error)),

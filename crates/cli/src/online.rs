@@ -23,9 +23,6 @@ use weft_runtime::{
 
 use crate::domains::{Entry, Environment};
 
-/// How to install Weft, for whoever has not.
-pub const HOW_TO_INSTALL: &str = "install it: weft manifests | kubectl apply -f -";
-
 /// How to install Weft for this domain.
 pub fn how_to_install(domain: &str) -> String {
     let domains = if domain == "addons" {
@@ -35,6 +32,9 @@ pub fn how_to_install(domain: &str) -> String {
     };
     format!("install it: weft manifests{domains} | kubectl apply -f -")
 }
+
+/// How to install Weft, for whoever has not.
+pub const HOW_TO_INSTALL: &str = "install it: weft manifests | kubectl apply -f -";
 
 /// Which cluster.
 #[derive(clap::Args)]

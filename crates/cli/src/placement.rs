@@ -113,6 +113,50 @@ pub fn note_unpermitted(
     Ok(())
 }
 
+/// Explains why a PlacementAPI in this namespace has no effect, if an operator with these settings
+/// does not serve the namespace.
+pub fn unserved(namespace: &str, served: &Namespaces) -> Option<String> {
+    match served {
+        Namespaces::These(names) if names.iter().all(|name| name != namespace) => Some(format!(
+            "namespace {namespace} is not served: nothing happens until the operator is installed with it: weft manifests --domains \
+             placement --placement-namespaces {served},{namespace} | kubectl apply -f -"
+        )),
+        _ => None,
+    }
+}
+
+/// Notes which PlacementAPIs are in a namespace that no operator serves, by the settings of this
+/// environment.
+///
+/// # Errors
+/// A variable of the environment has an invalid value.
+pub fn note_unserved(review: &mut Review, environment: &Environment) -> Result<()> {
+    let Review {
+        resources, notes, ..
+    } = review;
+    let mut placement = resources
+        .iter()
+        .filter(|resource| resource.entry.needs_secrets)
+        .peekable();
+    if placement.peek().is_none() {
+        return Ok(());
+    }
+    let settings = Settings::from_env(|variable| environment.get(variable))?;
+    for resource in placement {
+        let message = match Live::of(&resource.value).namespace() {
+            "" => Some(format!(
+                "metadata.namespace: is missing, so kubectl chooses one: write one that the operator serves, such as {}",
+                settings.namespaces
+            )),
+            namespace => unserved(namespace, &settings.namespaces),
+        };
+        notes.extend(
+            message.map(|message| format!("{}: {}: {message}", resource.source, resource.title)),
+        );
+    }
+    Ok(())
+}
+
 /// Everything that stands in the files. Earlier checks have reported mistakes in the files.
 fn given(sources: &[Source]) -> Vec<Value> {
     let documents = sources
@@ -132,13 +176,7 @@ pub async fn plan(online: &Online, site: &Site, wanted: &Value) -> Result<(Previ
     let objects = online.objects(site, Owner::of(&*site.domain, wanted));
     let namespace = namespace(wanted);
     let mut notes = Vec::new();
-    if matches!(&settings.namespaces, Namespaces::These(served) if served.iter().all(|name| name != namespace))
-    {
-        notes.push(format!(
-            "namespace {namespace} is not served: nothing happens until the operator is installed with --placement-namespaces {},{namespace}",
-            settings.namespaces
-        ));
-    }
+    notes.extend(unserved(namespace, &settings.namespaces));
     let (facts, unseen) = changes::facts(&objects)
         .await
         .map_err(|error| online.explain(error))?;

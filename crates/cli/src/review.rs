@@ -112,10 +112,15 @@ pub fn review(sources: &[Source], environment: &Environment) -> Result<Review> {
     }
     if review.resources.is_empty() && review.others.is_empty() && review.findings.is_empty() {
         let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+        let files: Vec<&str> = names
+            .iter()
+            .map(|name| if *name == "stdin" { "-" } else { *name })
+            .collect();
         anyhow::bail!(
-            "{}: there is nothing in it that Weft could check. {}",
+            "{}: there is nothing in it that Weft could check. {}. You apply objects of other kinds as they are: kubectl apply -f {}",
             names.join(", "),
-            check::known_kinds()
+            check::known_kinds(),
+            files.join(" -f ")
         );
     }
     Ok(review)

@@ -22,6 +22,34 @@ pub struct Source {
 /// # Errors
 /// A file cannot be read or is not UTF-8, or a folder holds none.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>> {
+    read_from(paths, Folders::Flat)
+}
+
+/// The files of a folder that count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Folders {
+    /// Its own files.
+    Flat,
+    /// Also the files of all folders below it. The command does not follow links to folders.
+    Recursive,
+}
+
+impl From<bool> for Folders {
+    fn from(recursive: bool) -> Self {
+        if recursive {
+            Self::Recursive
+        } else {
+            Self::Flat
+        }
+    }
+}
+
+/// Reads files as [`read`] does, and with [`Folders::Recursive`] also those of the folders below a
+/// folder.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_from(paths: &[PathBuf], folders: Folders) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
     for path in paths {
         if path == Path::new("-") {
@@ -34,10 +62,16 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>> {
                 text,
             });
         } else if path.is_dir() {
-            let files = files_of(path)?;
+            let mut files = Vec::new();
+            add_files_of(path, folders, &mut files)?;
+            files.sort();
             if files.is_empty() {
+                let way_out = match folders {
+                    Folders::Flat => ": -R reads the folders below it, too",
+                    Folders::Recursive => ", and no folder below it does",
+                };
                 bail!(
-                    "the folder {} holds no .yaml, .yml or .json file",
+                    "the folder {} holds no .yaml, .yml or .json file{way_out}",
                     path.display()
                 );
             }
@@ -60,14 +94,18 @@ fn read_file(path: &Path) -> Result<Source> {
     })
 }
 
-fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
+fn add_files_of(folder: &Path, folders: Folders, files: &mut Vec<PathBuf>) -> Result<()> {
     let entries = fs::read_dir(folder)
         .with_context(|| format!("cannot read the folder {}", folder.display()))?;
-    let mut files = Vec::new();
     for entry in entries {
-        let path = entry
-            .with_context(|| format!("cannot read the folder {}", folder.display()))?
-            .path();
+        let entry =
+            entry.with_context(|| format!("cannot read the folder {}", folder.display()))?;
+        let path = entry.path();
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_folder && folders == Folders::Recursive {
+            add_files_of(&path, folders, files)?;
+            continue;
+        }
         let known = path.extension().is_some_and(|extension| {
             ["yaml", "yml", "json"]
                 .iter()
@@ -77,6 +115,5 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
             files.push(path);
         }
     }
-    files.sort();
-    Ok(files)
+    Ok(())
 }

@@ -250,9 +250,40 @@ impl<'a> Uninstall<'a> {
             && (self.definitions.is_empty() || !self.scope.crds)
     }
 
-    /// Returns the objects to remove, for people.
+    /// Returns the domains of which something is there.
+    pub fn domains(&self) -> Vec<&'static Entry> {
+        let is_there = |index: usize, site: &Site| {
+            let has_resource = self.resources.iter().any(|(of, _)| *of == index);
+            let has_orphan = self.orphans.iter().any(|(of, _)| *of == index);
+            has_resource || has_orphan || site.operator.is_some() || self.has_objects_of(site)
+        };
+        let sites = self.sites.iter().enumerate();
+        let there: Vec<_> = sites
+            .filter(|(index, site)| is_there(*index, site))
+            .map(|(_, site)| site.entry)
+            .collect();
+        if there.is_empty() {
+            // Reports, definitions or namespaces of domains whose other parts are gone.
+            return self.sites.iter().map(|site| site.entry).collect();
+        }
+        there
+    }
+
+    /// Reports whether an object of the operator of a domain is there.
+    fn has_objects_of(&self, site: &Site) -> bool {
+        let lease = presence::lease_key(&site.namespace, &*site.domain);
+        self.objects
+            .iter()
+            .any(|key| *key == lease || key.name == site.entry.install.operator)
+    }
+
+    /// Returns the objects to remove, for people, below a list of the domains.
     pub fn preview(&self, style: Style) -> String {
-        let mut text = String::new();
+        let domains = self.domains().into_iter().map(|entry| {
+            let (name, kind) = (entry.name, entry.resource.kind);
+            format!("{} ({kind})", style.bold(name))
+        });
+        let mut text = format!("Weft serves {}:\n", domains.collect::<Vec<_>>().join(", "));
         let mut line = |what: String| text.push_str(&format!("{} {what}\n", style.bad("-")));
         for (index, resource) in &self.resources {
             let title = self.title(*index, resource);
@@ -570,10 +601,26 @@ fn progress(resource: &Value) -> String {
                     .contains("Removing")
             })
         })
+        .or_else(|| open_step(resource))
         .map_or("the operator to begin", |message| {
             message.trim_start_matches("waiting for ")
         })
         .to_owned()
+}
+
+/// Returns the message of the step that holds up a PlacementAPI. Its conditions are those of
+/// placement-operator: a step that fails has the severity Error, and one that waits has Info.
+fn open_step(resource: &Value) -> Option<&str> {
+    let conditions = resource["status"]["conditions"].as_array()?;
+    let with = |severity: &str| {
+        let is_open = |condition: &&Value| {
+            condition["status"] == "False"
+                && condition["severity"] == severity
+                && condition["type"] != "Ready"
+        };
+        conditions.iter().find(is_open)?["message"].as_str()
+    };
+    with("Error").or_else(|| with("Info"))
 }
 
 fn selector(deployment: &Value) -> Option<String> {
@@ -589,4 +636,28 @@ fn selector(deployment: &Value) -> Option<String> {
 
 fn said(verb: &str, what: &str) -> Result<()> {
     output::print(&format!("{} {what}\n", Style::stdout().good(verb)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_placement_api_waits_for_the_step_that_fails() {
+        let why = "cannot reach https://keystone.example.com:5000: connection refused";
+        let step = |severity: &str, message: &str| {
+            json!({
+                "type": "KeystoneEndpointReady", "status": "False", "severity": severity,
+                "reason": severity, "message": message
+            })
+        };
+        let with = |conditions: Value| progress(&json!({"status": {"conditions": conditions}}));
+        let ready =
+            json!({"type": "Ready", "status": "False", "severity": "Error", "message": "all"});
+        assert_eq!(with(json!([ready, step("Error", why)])), why);
+        let begun = "being removed from Keystone at https://keystone.example.com:5000";
+        assert_eq!(with(json!([step("Info", begun)])), begun);
+        assert_eq!(with(json!([])), "the operator to begin");
+    }
 }

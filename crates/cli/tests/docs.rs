@@ -141,7 +141,7 @@ fn commands() -> BTreeSet<String> {
     // A name stands two blanks in. A deeper line continues the text of the line above.
     list.lines()
         .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
-        .filter(|name| !name.is_empty())
+        .filter(|name| !name.is_empty() && *name != "help")
         .map(str::to_owned)
         .collect()
 }
@@ -200,7 +200,8 @@ fn every_command_and_flag_exists() {
                 let Some(command) = words.next_if(|word| commands.contains(*word)) else {
                     let first = words.next().unwrap_or_default();
                     // `--help` and so on, or a placeholder.
-                    if !first.starts_with("--") && first != "…" && first != "COMMAND" {
+                    let is_help = first.starts_with("--") || first == "help";
+                    if !is_help && first != "…" && first != "COMMAND" {
                         wrong.push(format!("{}: weft {first}", document.path));
                     }
                     continue;

@@ -57,7 +57,7 @@ fn as_a_kubectl_plugin_it_says_so() {
 fn wrong_usage_is_told_with_the_way_out() {
     for (arguments, said) in [
         (vec![], "Usage: weft <COMMAND>"),
-        (vec!["manifest"], "a similar subcommand exists: 'manifests'"),
+        (vec!["manifest"], "'manifests'"),
         (vec!["validate"], "--filename <FILE>"),
         (
             vec!["manifests", "--components", "multus,linuxbridge"],

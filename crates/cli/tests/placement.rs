@@ -67,7 +67,7 @@ fn missing_inputs_and_assumptions_are_reported() {
     );
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
-        run.stderr.contains("stdin: PlacementAPI placement: InputReady: Input data resources missing: secret/placement-secret; "),
+        run.stderr.contains("stdin: PlacementAPI openstack/placement: InputReady: Input data resources missing: secret/placement-secret; "),
         "{}",
         run.stderr
     );
@@ -78,7 +78,7 @@ fn missing_inputs_and_assumptions_are_reported() {
     );
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
-        run.stderr.contains("no KeystoneAPI is given: it is taken to be at http://keystone-internal.default.svc:5000"),
+        run.stderr.contains("no KeystoneAPI is given: it is taken to be at http://keystone-internal.openstack.svc:5000"),
         "{}",
         run.stderr
     );
@@ -103,7 +103,7 @@ fn a_secret_that_may_not_be_sent_to_keystone_is_told_with_the_command() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     for secret in ["keystone-admin", "placement-secret"] {
         let command = format!(
-            "kubectl -n default annotate secret {secret} weft.network/keystone-url=https://keystone.example.com:5000"
+            "kubectl -n openstack annotate secret {secret} weft.network/keystone-url=https://keystone.example.com:5000"
         );
         assert!(run.stderr.contains(&command), "{command}: {}", run.stderr);
     }

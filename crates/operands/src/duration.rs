@@ -3,7 +3,7 @@
 //! `kube_core::Duration` does not serve here. It panics at `1h-1m` and at durations beyond its
 //! range, accepts the empty text, and rounds to the precision of a float.
 
-use std::{cmp::Ordering, fmt, str::FromStr};
+use std::{cmp::Ordering, fmt, str::FromStr, time::Duration};
 
 /// A duration above zero. It keeps the text that it was written as. Two durations are compared by
 /// their value.
@@ -42,6 +42,39 @@ impl GoDuration {
     /// Its length.
     pub fn nanoseconds(&self) -> u64 {
         self.nanoseconds
+    }
+}
+
+/// Reads the time of a flag, such as `30s`, `5m` or `1h30m`. A number without a unit is in seconds.
+///
+/// # Errors
+/// The text is not a time above zero. The message says how to write one.
+pub fn of_flag(text: &str) -> Result<Duration, String> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let written = if digits {
+        format!("{text}s")
+    } else {
+        text.to_owned()
+    };
+    match written.parse::<GoDuration>() {
+        Ok(time) => Ok(Duration::from_nanos(time.nanoseconds())),
+        Err(DurationError::Syntax(_)) => Err(format!(
+            "{text:?} is not a time: write it like 30s, 5m or 1h30m"
+        )),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Reads the time of a flag as [`of_flag`] does, from `least` to `most` seconds.
+///
+/// # Errors
+/// As [`of_flag`], or the time is out of range.
+pub fn of_flag_within(text: &str, least: u64, most: u64) -> Result<Duration, String> {
+    let time = of_flag(text)?;
+    if (Duration::from_secs(least)..=Duration::from_secs(most)).contains(&time) {
+        Ok(time)
+    } else {
+        Err(format!("{text:?} is not from {least}s to {most}s"))
     }
 }
 
@@ -169,6 +202,22 @@ mod tests {
     use proptest::prelude::*;
 
     const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_time_of_a_flag_has_a_unit_or_counts_seconds() {
+        for (text, seconds) in [("2", 2), ("30s", 30), ("5m", 300), ("1h30m", 5400)] {
+            assert_eq!(of_flag(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        assert_eq!(of_flag("1500ms"), Ok(Duration::from_millis(1500)));
+        for text in ["", "soon", "5 m", "-3s", "0", "0s", "99999999999999999999"] {
+            assert!(of_flag(text).is_err(), "{text}");
+        }
+        assert_eq!(
+            of_flag_within("1s", 3, 3600),
+            Err("\"1s\" is not from 3s to 3600s".to_owned())
+        );
+        assert_eq!(of_flag_within("1h", 3, 3600), Ok(Duration::from_secs(3600)));
+    }
 
     #[test]
     fn durations_of_go_are_read() {

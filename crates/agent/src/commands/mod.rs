@@ -6,15 +6,16 @@ pub mod output;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use nmstate::NetworkState;
 use weft_node_network::{feasible, normalise::Filter, removal, state};
+use weft_operands::duration::of_flag_within;
 
 use crate::{
     history::History,
     host::{DNS_HOST, Host, Machine, Query},
     observe::Observation,
-    probes::{Prober, WINDOW},
+    probes::Prober,
     report::report,
     secrets,
     state_dir::StateDir,
@@ -38,9 +39,13 @@ pub struct Common {
     #[arg(long, global = true, value_name = "NAME", env = "PROBE_DNS_HOST", default_value = DNS_HOST)]
     pub probe_dns_host: String,
 
-    /// How long probes may take after a change, in seconds, before it is rolled back
-    #[arg(long, global = true, value_name = "SECONDS", env = "WEFT_AGENT_PROBE_SECONDS", default_value_t = WINDOW.as_secs(), value_parser = clap::value_parser!(u64).range(1..=600))]
-    pub probe_seconds: u64,
+    /// How long probes may take after a change before it is rolled back, for example 90s or 5m
+    #[arg(long, global = true, value_name = "TIME", env = "WEFT_AGENT_PROBE_SECONDS", default_value = "60s", value_parser = probe_time)]
+    pub probe_seconds: Duration,
+}
+
+fn probe_time(text: &str) -> Result<Duration, String> {
+    of_flag_within(text, 1, 600)
 }
 
 impl Common {
@@ -49,7 +54,7 @@ impl Common {
         Prober {
             cluster: None,
             dns_host: self.probe_dns_host.clone(),
-            window: Duration::from_secs(self.probe_seconds),
+            window: self.probe_seconds,
         }
     }
 }
@@ -63,15 +68,24 @@ pub enum Offline {
         /// Only these interfaces
         #[arg(value_name = "INTERFACE")]
         interfaces: Vec<String>,
-        /// As JSON instead of YAML
-        #[arg(long)]
+        /// How to show it
+        #[arg(short, long, value_enum, default_value = "yaml")]
+        output: Form,
+        /// The same as -o json
+        #[arg(long, hide = true)]
         json: bool,
     },
     /// Print what a policy or state would change on this host. Nothing is changed
     ///
     /// Exits with 0 if nothing would change, with 1 if something would, with 2 if that could not be
     /// found out.
-    Plan(From),
+    Plan {
+        #[command(flatten)]
+        from: From,
+        /// How to show it
+        #[arg(short, long, value_enum, default_value = "text")]
+        output: Format,
+    },
     /// Change this host to what a policy or state says
     ///
     /// The change is made under a checkpoint of NetworkManager. Afterwards the default gateway and
@@ -85,7 +99,29 @@ pub enum Offline {
         number: Option<u64>,
     },
     /// List the last changes on this host
-    History,
+    History {
+        /// How to show it
+        #[arg(short, long, value_enum, default_value = "text")]
+        output: Format,
+    },
+}
+
+/// Forms of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// YAML, as in NodeNetworkState.
+    Yaml,
+    /// JSON.
+    Json,
+}
+
+/// Forms of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Lines for people.
+    Text,
+    /// JSON, with the fields that docs/command-line.md describes.
+    Json,
 }
 
 /// A file of policies or states.
@@ -103,7 +139,11 @@ pub const WOULD_CHANGE: u8 = 1;
 impl Offline {
     /// With which code to exit where it fails.
     pub fn failure(&self) -> u8 {
-        if matches!(self, Self::Plan(_)) { 2 } else { 1 }
+        if matches!(self, Self::Plan { .. }) {
+            2
+        } else {
+            1
+        }
     }
 
     /// Does it, and says with which code to exit.
@@ -116,11 +156,15 @@ impl Offline {
             Machine::start().context("the kernel does not let this process look at the network")?;
         let host: Arc<dyn Host> = Arc::new(machine);
         match self {
-            Self::Show { interfaces, json } => show(&*host, common, &interfaces, json).await,
-            Self::Plan(from) => plan(&*host, common, &from).await,
+            Self::Show {
+                interfaces,
+                output,
+                json,
+            } => show(&*host, common, &interfaces, json || output == Form::Json).await,
+            Self::Plan { from, output } => plan(&*host, common, &from, output).await,
             Self::Apply(from) => apply(host, common, &from).await,
             Self::Rollback { number } => rollback(host, common, number).await,
-            Self::History => history(common),
+            Self::History { output } => history(common, output),
         }
     }
 }
@@ -163,7 +207,7 @@ async fn show(host: &dyn Host, common: &Common, interfaces: &[String], json: boo
     Ok(0)
 }
 
-async fn plan(host: &dyn Host, common: &Common, from: &From) -> Result<u8> {
+async fn plan(host: &dyn Host, common: &Common, from: &From, format: Format) -> Result<u8> {
     let places = secrets::places(&StateDir::open(&common.state_dir)?)?;
     let now = host
         .retrieve(Query {
@@ -182,17 +226,21 @@ async fn plan(host: &dyn Host, common: &Common, from: &From) -> Result<u8> {
         .validate(Some(&now.state))
         .map_err(|error| anyhow::anyhow!("{}", error.msg()))?;
     let differences = removal::changes(&desired, &current);
-    if differences.is_empty() {
-        output::say("Nothing would change.");
-        return Ok(0);
-    }
     // Compared in clear, as a password that is another one is a change, too.
     let secrets = secrets::values(&now.state, &places)
         .into_iter()
         .chain(secrets::values(&wanted.desired, &places))
         .collect();
-    output::print_differences(&differences, &desired, &secrets);
-    Ok(WOULD_CHANGE)
+    match format {
+        Format::Json => output::print_json(&output::differences(&differences, &secrets))?,
+        Format::Text if differences.is_empty() => output::say("Nothing would change."),
+        Format::Text => output::print_differences(&differences, &desired, &secrets),
+    }
+    Ok(if differences.is_empty() {
+        0
+    } else {
+        WOULD_CHANGE
+    })
 }
 
 async fn apply(host: Arc<dyn Host>, common: &Common, from: &From) -> Result<u8> {
@@ -273,8 +321,21 @@ async fn transact(host: Arc<dyn Host>, common: &Common, change: Change) -> Resul
     Ok(0)
 }
 
-fn history(common: &Common) -> Result<u8> {
+fn history(common: &Common, format: Format) -> Result<u8> {
     let entries = History::new(&StateDir::open(&common.state_dir)?)?.entries()?;
+    if format == Format::Json {
+        let changes: Vec<_> = entries
+            .iter()
+            .map(|(number, entry)| {
+                serde_json::json!({
+                    "number": number, "at": entry.at.to_string(), "what": entry.what,
+                    "rolledBack": entry.failure.is_some(), "failure": entry.failure
+                })
+            })
+            .collect();
+        output::print_json(&serde_json::json!({ "changes": changes }))?;
+        return Ok(0);
+    }
     if entries.is_empty() {
         output::say("Nothing was changed on this host yet.");
     }

@@ -32,6 +32,11 @@ fn print(text: &str) {
         .and_then(|()| stdout.flush());
 }
 
+/// Prints a script or a page of ours as it is.
+pub fn print_script(text: &str) {
+    print(text);
+}
+
 /// Prints a state as JSON or YAML.
 pub fn print_state(state: &Value, json: bool) -> Result<()> {
     if json {
@@ -40,6 +45,27 @@ pub fn print_state(state: &Value, json: bool) -> Result<()> {
         print(&serde_saphyr::to_string(state)?);
     }
     Ok(())
+}
+
+/// Prints a value as JSON. Its strings have the escapes of JSON.
+pub fn print_json(value: &Value) -> Result<()> {
+    say(&serde_json::to_string_pretty(value)?);
+    Ok(())
+}
+
+/// Returns the changes with the fields of `weft plan -o json`. A mask replaces each of these
+/// secrets.
+pub fn differences(differences: &[Difference], secrets: &BTreeSet<String>) -> Value {
+    let changes: Vec<Value> = differences
+        .iter()
+        .map(|difference| {
+            serde_json::json!({
+                "path": difference.path.to_string(), "from": without(&difference.found, secrets),
+                "to": without(&difference.wanted, secrets)
+            })
+        })
+        .collect();
+    serde_json::json!({ "changes": changes })
 }
 
 /// Prints the changes as `weft plan` prints them. A mask replaces each of these secrets.

@@ -1,19 +1,22 @@
 //! `weft crds`
 
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::{domains, output};
+use crate::{
+    domains,
+    output::{self, Target},
+};
 
 /// Print the custom resource definitions
 ///
 /// They are part of what `weft manifests` prints.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write one file a definition into this folder instead of printing them
-    #[arg(short, long, value_name = "DIR")]
-    output: Option<PathBuf>,
+    /// How to print them, yaml or json, or a folder for one file a definition
+    #[arg(short, long, value_name = "yaml|json|DIR", default_value = "yaml")]
+    output: Target,
 }
 
 /// Prints or writes them.
@@ -21,22 +24,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let definitions = domains::ALL
         .iter()
         .flat_map(domains::Entry::definitions)
-        .map(|(file, definition)| Ok((file, output::yaml(&serde_json::to_value(definition)?)?)))
+        .map(|(file, definition)| Ok((file, serde_json::to_value(definition)?)))
         .collect::<Result<Vec<_>>>()?;
+    let objects = definitions.iter().map(|(_, definition)| definition);
     match &args.output {
-        Some(folder) => output::write_files(
-            folder,
-            definitions
+        Target::Folder(folder) => {
+            let texts = definitions
                 .iter()
-                .map(|(name, text)| (*name, text.as_str())),
-        )?,
-        None => output::print_as_is(
-            &definitions
-                .into_iter()
-                .map(|(_, text)| text)
-                .collect::<Vec<_>>()
-                .join("---\n"),
-        )?,
+                .map(|(name, definition)| Ok((*name, output::yaml(definition)?)))
+                .collect::<Result<Vec<_>>>()?;
+            let files = texts.iter().map(|(name, text)| (*name, text.as_str()));
+            output::write_files(folder, files)?;
+        }
+        Target::Json => output::print_list(objects)?,
+        Target::Yaml => output::print_as_is(&output::yaml_stream(objects)?)?,
     }
     Ok(ExitCode::SUCCESS)
 }

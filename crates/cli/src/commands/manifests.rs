@@ -1,6 +1,6 @@
 //! `weft manifests`
 
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::builder::PossibleValuesParser;
@@ -10,7 +10,7 @@ use weft_plan::Manifest;
 use crate::{
     domains::{self, Entry},
     install::{ApiServer, Installation, Options, Reader, install},
-    output,
+    output::{self, Target},
 };
 
 /// Print everything that is needed to install the operator
@@ -23,16 +23,19 @@ use crate::{
 #[command(after_help = "\
 Examples:
   weft manifests | kubectl apply -f -
-  weft manifests --components multus,linux-bridge --image registry.example/weft:1 | kubectl apply -f -
-  weft manifests --domains cluster-network --components flannel --api-server https://192.0.2.1:6443 | kubectl apply -f -
+  weft manifests --components multus,linux-bridge \\
+    --image registry.example/weft:1 | kubectl apply -f -
+  weft manifests --domains cluster-network --components flannel \\
+    --api-server https://192.0.2.1:6443 | kubectl apply -f -
   weft manifests --domains node-network | kubectl apply -f -
   weft manifests --single --monitoring=monitoring/prometheus-k8s | kubectl apply -f -
-  weft manifests --domains placement --placement-namespaces openstack,lab | kubectl apply -f -
+  weft manifests --domains placement --placement-namespaces openstack,lab \\
+    | kubectl apply -f -
   weft manifests -o install && ls install")]
 pub struct Args {
-    /// Write files into this folder instead of printing, an example configuration among them
-    #[arg(short, long, value_name = "DIR")]
-    output: Option<PathBuf>,
+    /// How to print them, yaml or json, or a folder for files, an example configuration among them
+    #[arg(short, long, value_name = "yaml|json|DIR", default_value = "yaml")]
+    output: Target,
 
     /// Domains that Weft runs [default: those of the components, else addons]
     #[arg(long, value_name = "DOMAIN", value_delimiter = ',', value_parser = PossibleValuesParser::new(domains::ALL.iter().map(|entry| entry.name)))]
@@ -164,14 +167,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         ));
     }
     match &args.output {
-        Some(folder) => {
+        Target::Folder(folder) => {
             let files = files(&installation)?;
             output::write_files(
                 folder,
                 files.iter().map(|(name, text)| (*name, text.as_str())),
             )?;
         }
-        None => {
+        target => {
             let Installation {
                 namespaces,
                 needed: _,
@@ -180,9 +183,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 examples: _,
             } = &installation;
             let definitions = definitions.iter().map(|(_, definition)| definition);
-            output::print_as_is(&stream(
-                namespaces.iter().chain(definitions).chain(operator),
-            )?)?;
+            let all = namespaces.iter().chain(definitions).chain(operator);
+            match target {
+                Target::Json => output::print_list(all.map(Manifest::body))?,
+                _ => output::print_as_is(&stream(all)?)?,
+            }
         }
     }
     Ok(ExitCode::SUCCESS)

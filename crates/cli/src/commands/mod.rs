@@ -1,8 +1,10 @@
 //! One file a command: its arguments, and what it does.
 
+pub mod complete;
 pub mod completion;
 pub mod crds;
 pub mod explain;
+pub mod man;
 pub mod manifests;
 pub mod migrate;
 pub mod node;

@@ -17,6 +17,7 @@ use kube::{
 };
 use serde_json::Value;
 use weft_host::{CniType, NetworkList, conf_dir};
+use weft_operands::duration;
 use weft_plan::{CniReport, kinds};
 use weft_runtime::api_server::{client, fence::Fence};
 
@@ -40,8 +41,14 @@ enum Command {
 pub fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Command::CniConfig(args) => args.run(),
-        Command::Mtu(Mtu {}) => {
-            output::print(&format!("{}\n", weft_host::default_mtu()?))?;
+        Command::Mtu(Mtu { output }) => {
+            let found = weft_host::default_mtu()?;
+            match output {
+                Format::Text => output::print(&format!("{found}\n"))?,
+                Format::Json => output::print_json(
+                    &serde_json::json!({ "mtu": found.mtu, "route": found.route }),
+                )?,
+            }
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -49,7 +56,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// Print the smallest MTU of all default routes of this host, and the route that has it
 #[derive(clap::Args)]
-struct Mtu {}
+struct Mtu {
+    /// How to show it
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Format,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
 
 /// Write the CNI configuration of this node, once it has its pod CIDRs. It prints its findings as
 /// one line of JSON, which is the container's termination message
@@ -73,9 +90,9 @@ struct CniConfig {
     /// The plugin that connects pods
     #[arg(long, default_value = "bridge", value_name = "TYPE")]
     cni_type: Plugin,
-    /// How many seconds to wait for the node's pod CIDRs
-    #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
-    wait: u64,
+    /// How long to wait for the node's pod CIDRs, for example 90s or 2m
+    #[arg(long, default_value = "2m", value_name = "TIME", value_parser = wait_time)]
+    wait: Duration,
     /// The container's termination message. Written to only if it is there
     #[arg(long, default_value = "/dev/termination-log", value_name = "FILE")]
     report: PathBuf,
@@ -103,6 +120,10 @@ impl From<Plugin> for CniType {
             Plugin::Flannel => Self::Flannel,
         }
     }
+}
+
+fn wait_time(text: &str) -> Result<Duration, String> {
+    duration::of_flag_within(text, 1, 86400)
 }
 
 /// Container runtimes read lists of plugins from files with this ending only.
@@ -191,15 +212,10 @@ impl CniConfig {
         let client =
             client::connect(&config, &Fence::default()).context("the client cannot be set up")?;
         let mut state = format!("there is no node {}", self.node_name);
-        match tokio::time::timeout(
-            Duration::from_secs(self.wait),
-            watch(client, &self.node_name, &mut state),
-        )
-        .await
-        {
+        match tokio::time::timeout(self.wait, watch(client, &self.node_name, &mut state)).await {
             Ok(cidrs) => cidrs,
             Err(_) => bail!(
-                "{state} (after {} s; asked {})",
+                "{state} (after {:?}; asked {})",
                 self.wait,
                 config.cluster_url
             ),

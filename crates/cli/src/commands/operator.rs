@@ -10,6 +10,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
+use weft_operands::duration;
 use weft_operator::{HostMtu, MetricsAddress};
 use weft_plan::{LogLevel, escape};
 
@@ -35,10 +36,10 @@ pub struct Args {
     /// without the Service `kubernetes`: for example that of the node's kubelet
     #[arg(long, value_name = "FILE")]
     url_only_kubeconfig: Option<PathBuf>,
-    /// How many seconds a leader may be silent before another replica takes over. It renews three
-    /// times as often, and the API server may take a third of it to answer
-    #[arg(long, default_value_t = 30, env = "WEFT_LEASE_SECONDS", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(3..=3600))]
-    lease_seconds: u64,
+    /// How long a leader may be silent before another replica takes over, for example 30s or 1m. It
+    /// renews three times as often, and the API server may take a third of it to answer
+    #[arg(long, default_value = "30s", env = "WEFT_LEASE_SECONDS", value_name = "TIME", value_parser = lease_time)]
+    lease_seconds: Duration,
     /// Where /healthz and /readyz are served. Port 0 takes a free one
     #[arg(
         long,
@@ -138,7 +139,7 @@ pub fn environment() -> String {
     let images = |domain: &domains::Entry| {
         (domain.install.images)()
             .into_iter()
-            .map(|(name, image)| format!("  {name}\n      {image}"))
+            .map(|(name, image)| format!("  {name}\n      {}", without_long_digest(image)))
             .collect::<Vec<_>>()
             .join("\n")
     };
@@ -156,6 +157,17 @@ pub fn environment() -> String {
     )
 }
 
+/// The image with a digest that fits into a line of help.
+fn without_long_digest(image: &str) -> String {
+    match image.split_once("@sha256:") {
+        Some((name, digest)) => {
+            let begin: String = digest.chars().take(12).collect();
+            format!("{name}@sha256:{begin}...")
+        }
+        None => image.to_owned(),
+    }
+}
+
 fn metrics_address(text: &str) -> Result<MetricsAddress, String> {
     match text {
         "off" => Ok(MetricsAddress::Off),
@@ -166,6 +178,15 @@ fn metrics_address(text: &str) -> Result<MetricsAddress, String> {
             })?;
             Ok(MetricsAddress::At(address))
         }
+    }
+}
+
+fn lease_time(text: &str) -> Result<Duration, String> {
+    match duration::of_flag_within(text, 3, 3600)? {
+        time if time.subsec_nanos() == 0 => Ok(time),
+        _ => Err(format!(
+            "{text:?} is not in whole seconds, as a Lease needs"
+        )),
     }
 }
 
@@ -190,7 +211,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             kubeconfig: args.kubeconfig,
             url_only: args.url_only_kubeconfig,
         },
-        lease_duration: Duration::from_secs(args.lease_seconds),
+        lease_duration: args.lease_seconds,
         probe_address: args.probe_address,
         metrics: args.metrics_address,
         instance: args.pod_name,

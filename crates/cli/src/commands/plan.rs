@@ -26,18 +26,33 @@ use crate::{
 /// installed operator.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Signs:  + made   ~ changed   ± recreated   ^ taken over   - deleted   @ held   ! in conflict   … has to wait   = stays   ? unknown, or drifted and left
+Signs:
+  + made         ~ changed      ± recreated    ^ taken over   - deleted
+  @ held         ! in conflict  … has to wait  = stays
+  ? unknown, or drifted and left
 
-Exit code 0: nothing would change, 1: something would, 2: it could not be found out (as with kubectl diff).
+Exit code 0: nothing would change, 1: something would, 2: it could not be found
+out (as with kubectl diff).
 
 Examples:
   weft plan -f network-addons.yaml
-  weft plan --delete                                                    What would go with all resources, and what would stay
   weft plan -f network-addons.yaml --delete
-  kubectl get networkaddonsconfig cluster -o yaml | weft plan -f -      What is not as it should be
-  weft plan -f placement.yaml                                           Reads the Secrets that the PlacementAPI names, and shows none of their values
-  weft plan -f policy.yaml                                              What a NodeNetworkConfigurationPolicy would change on each node
-  kubectl get nns,nodes,nncp,nnce -o yaml > nodes.yaml; weft plan -f policy.yaml --state nodes.yaml      The same without a cluster")]
+
+  See the deletions of all resources, and all objects that stay:
+  weft plan --delete
+
+  See all drift:
+  kubectl get networkaddonsconfig cluster -o yaml | weft plan -f -
+
+  Read the Secrets that the PlacementAPI names, and show none of their values:
+  weft plan -f placement.yaml
+
+  See the changes of a NodeNetworkConfigurationPolicy on each node:
+  weft plan -f policy.yaml
+
+  The same without a cluster, for thousands of nodes. JSON is read faster:
+  kubectl get nns,nodes,nncp,nnce -o json > nodes.json
+  weft plan -f policy.yaml --state nodes.json")]
 pub struct Args {
     /// File with one or more resources, a folder of such files, or - for stdin. May be given
     /// several times
@@ -48,6 +63,10 @@ pub struct Args {
         required_unless_present = "delete"
     )]
     filenames: Vec<PathBuf>,
+
+    /// Plan the files of all folders below a folder, too
+    #[arg(short = 'R', long)]
+    recursive: bool,
 
     /// Plan the deletion of the resources. Without a file, of all that there are
     #[arg(long)]
@@ -80,7 +99,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.filenames.is_empty() {
         return show(args, &block_on(deletion_of_all(&args.cluster))?, None);
     }
-    let review = review(&sources::read(&args.filenames)?, &Environment::for_checks())?;
+    let review = review(
+        &sources::read_from(&args.filenames, args.recursive.into())?,
+        &Environment::for_checks(),
+    )?;
     // A deleted resource need not be valid.
     let matters = !args.delete || (review.resources.is_empty() && review.others.is_empty());
     if matters && !review.findings.is_empty() {
@@ -95,13 +117,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .collect();
     if !args.state.is_empty() {
         if of_nodes.is_empty() || !review.resources.is_empty() {
-            bail!("--state is about nodes' networks only: plan other resources without it");
+            bail!(
+                "--state is about nodes' networks only, for NodeNetworkConfigurationPolicies and NodeNetworkStates: plan other resources without it"
+            );
         }
         return show(
             args,
             &[],
             Some(plan_nodes(
-                Nodes::of_files(&sources::read(&args.state)?)?,
+                Nodes::of_files(&sources::read_from(&args.state, args.recursive.into())?)?,
                 &of_nodes,
                 args.delete,
             )?),

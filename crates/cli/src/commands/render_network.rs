@@ -27,13 +27,17 @@ use crate::{
 /// error. The record of the configuration is not among the objects.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Exit code 0: done, 1: the configuration is invalid, 2: it could not be rendered (wrong usage, unreadable files, a missing image),
-3: from the configuration of --previous to this one the change is not safe.
+Exit code 0: done, 1: the configuration is invalid, 2: it could not be rendered
+(wrong usage, unreadable files, a missing image), 3: from the configuration of
+--previous to this one the change is not safe.
 
 Examples:
   cluster-network-renderer --config sample-config.yaml --out out.yaml
-  kubectl -n openshift-cluster-network-operator get configmap applied-default -o yaml > applied.yaml
-  weft render-network --config - --out - --previous applied.yaml --images images.env < sample-config.yaml")]
+
+  kubectl -n openshift-cluster-network-operator get configmap \\
+    applied-default -o yaml > applied.yaml
+  weft render-network --config - --out - --previous applied.yaml \\
+    --images images.env < sample-config.yaml")]
 pub struct Args {
     /// The NetworkConfig, as YAML or JSON. - for stdin
     #[arg(long, value_name = "FILE")]

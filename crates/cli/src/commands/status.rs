@@ -98,10 +98,7 @@ enum Format {
 
 /// Reads `90s`, `10m`, `1h30m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let parsed: Option<jiff::SignedDuration> = text.parse().ok();
-    parsed
-        .and_then(|parsed| Duration::try_from(parsed).ok())
-        .ok_or_else(|| format!("{text:?} is not a time: write it like 90s, 10m or 1h30m"))
+    weft_operands::duration::of_flag(text)
 }
 
 /// Shows the status.

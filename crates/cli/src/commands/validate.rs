@@ -16,15 +16,25 @@ use crate::{
 ///
 /// Finds what the API server would refuse (schema and rules) and what the operator would refuse,
 /// all of it at once, each with file, line and column. Kinds that Weft does not serve are skipped.
-/// Exit code 0: valid, 1: not valid, 2: could not be checked.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Exit code 0: valid, 1: not valid, 2: could not be checked.
+
+Examples:
+  weft validate -f network-addons.yaml
+  weft validate -R -f clusters
+  kubectl get nncp -o yaml | weft validate -f -")]
 pub struct Args {
     /// File with one or more resources, a folder of such files, or - for stdin. May be given
     /// several times
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     filenames: Vec<PathBuf>,
 
-    /// How to show the result
+    /// Check the files of all folders below a folder, too
+    #[arg(short = 'R', long)]
+    recursive: bool,
+
+    /// How to show the result. The fields of json are described in docs/command-line.md
     #[arg(short, long, value_enum, default_value = "text")]
     output: Format,
 }
@@ -37,8 +47,10 @@ enum Format {
 
 /// Checks, and shows what came of it.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let (sources, environment) = (sources::read(&args.filenames)?, Environment::for_checks());
+    let sources = sources::read_from(&args.filenames, args.recursive.into())?;
+    let environment = Environment::for_checks();
     let mut review = review(&sources, &environment)?;
+    placement::note_unserved(&mut review, &environment)?;
     placement::note_unpermitted(&mut review, &sources, &environment)?;
     match args.output {
         Format::Text => {

@@ -24,6 +24,7 @@ async fn objects_are_taken_as_kubectl_prints_them_with_all_their_fields() {
     cluster
         .kubectl(&["wait", "crd", "--all", "--for=condition=Established"])
         .await;
+    cluster.kubectl(&["create", "namespace", "openstack"]).await;
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     for file in FILES {
         cluster
