@@ -18,6 +18,7 @@ use tokio::{
     net::TcpStream,
     sync::OnceCell,
 };
+use weft_plan::Live;
 use weft_testenv::{ADMIN, AuditEvent, ControlPlane, bound_command, proxy::Proxy, spawn_bound};
 
 use crate::{audit, domain::Domain, objects::Applied, rest::Rest, wait};
@@ -247,9 +248,7 @@ impl<'a> Lab<'a> {
         format!(
             "{}/{}",
             self.setup.domain.configs(),
-            self.setup.config["metadata"]["name"]
-                .as_str()
-                .unwrap_or_default()
+            Live::of(&self.setup.config).name()
         )
     }
 
@@ -265,7 +264,7 @@ impl<'a> Lab<'a> {
                     .flatten()
                     .any(|condition| condition["type"] == *name && condition["status"] == *value)
             };
-            let known = status["observedGeneration"] == config["metadata"]["generation"];
+            let known = Live::of(&config).observed_generation() == Live::of(&config).generation();
             Ok((known && self.setup.domain.well.iter().all(says)).then_some(()))
         })
         .await

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use weft_plan::Live;
 
 use crate::rest::Rest;
 
@@ -32,7 +33,7 @@ impl Applied {
             .into_iter()
             .flatten()
         {
-            owner["uid"] = config["metadata"]["uid"].clone();
+            owner["uid"] = Live::of(config).uid().into();
         }
         body
     }
@@ -40,17 +41,12 @@ impl Applied {
 
 /// Returns the title of an object in a table: `Kind namespace/name`.
 pub fn title(object: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let metadata = &object["metadata"];
-    let namespace = metadata["namespace"]
-        .as_str()
+    let object = Live::of(object);
+    let namespace = object
+        .stated_namespace()
         .map(|namespace| format!("{namespace}/"))
         .unwrap_or_default();
-    format!(
-        "{} {namespace}{}",
-        text(&object["kind"]),
-        text(&metadata["name"])
-    )
+    format!("{} {namespace}{}", object.kind(), object.name())
 }
 
 /// Applies these as a bare client does, in the one order that the API server insists on: who may
@@ -74,8 +70,7 @@ pub async fn apply_all(rest: &Rest, objects: &[Applied], config: &Value) -> Resu
 pub fn is_rolled_out(object: &Value) -> bool {
     let (spec, status) = (&object["spec"], &object["status"]);
     let number = |value: &Value| value.as_i64().unwrap_or_default();
-    let observed =
-        number(&status["observedGeneration"]) >= number(&object["metadata"]["generation"]);
+    let observed = Live::of(object).observed_generation() >= Live::of(object).generation();
     match object["kind"].as_str() {
         Some("Deployment") => {
             observed

@@ -5,6 +5,7 @@ mod disturb;
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde_json::Value;
+use weft_plan::Live;
 
 use crate::{
     audit,
@@ -163,7 +164,7 @@ async fn disturb(lab: &Lab<'_>, object: &Applied, what: Disturbance) -> Result<O
             return Ok(None);
         };
         let renewed =
-            what != Disturbance::Deleted || live["metadata"]["uid"] != before["metadata"]["uid"];
+            what != Disturbance::Deleted || Live::of(&live).uid() != Live::of(&before).uid();
         Ok((renewed && content(&live) == wanted).then_some(()))
     })
     .await?;

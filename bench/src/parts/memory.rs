@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use weft_plan::OWNER_LABEL;
+use weft_plan::{Live, OWNER_LABEL};
 
 use crate::{
     figure::{Figure, Unit},
@@ -78,11 +78,9 @@ async fn add_labelled(rest: &Rest, namespace: &str) -> Result<()> {
         .get(&format!("{path}?labelSelector={OWNER_LABEL}&limit=1"))
         .await?
         .unwrap_or_default();
-    let label = ours["items"][0]["metadata"]["labels"][OWNER_LABEL].clone();
-    anyhow::ensure!(
-        label.is_string(),
-        "no ConfigMap in {namespace} has the label {OWNER_LABEL}"
-    );
+    let label = Live::of(&ours["items"][0])
+        .label(OWNER_LABEL)
+        .with_context(|| format!("no ConfigMap in {namespace} has the label {OWNER_LABEL}"))?;
     let text = "x".repeat(1_000_000);
     Rest::concurrently(0..LABELLED, async |number| {
         let metadata = json!({

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use weft_plan::Live;
 
 use crate::{
     domain::Domain,
@@ -166,5 +167,5 @@ async fn has_no_pods(lab: &Lab<'_>) -> Result<bool> {
         .as_array()
         .into_iter()
         .flatten()
-        .all(|pod| pod["metadata"]["labels"]["name"] == *operator))
+        .all(|pod| Live::of(pod).label("name") == Some(*operator)))
 }

@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail};
 use futures::{Stream, StreamExt};
 use kube::runtime::watcher::{self, Event};
 use serde_json::{Value, json};
+use weft_plan::Live;
 use weft_testenv::AuditEvent;
 use weft_testenv::host_lab::{Host, HostLab, HostLabBuilder, Installation};
 
@@ -176,7 +177,7 @@ pub async fn available(weft: &Installation, policy: &str) -> Result<()> {
         let is =
             |condition: &Value| condition["type"] == "Available" && condition["status"] == "True";
         let holds = conditions.iter().any(|condition| {
-            is(condition) && condition["observedGeneration"] == object["metadata"]["generation"]
+            is(condition) && condition["observedGeneration"] == Live::of(&object).generation()
         });
         last = object["status"].clone();
         Ok(holds.then_some(()))
