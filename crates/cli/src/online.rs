@@ -33,9 +33,6 @@ pub fn how_to_install(domain: &str) -> String {
     format!("install it: weft manifests{domains} | kubectl apply -f -")
 }
 
-/// How to install Weft, for whoever has not.
-pub const HOW_TO_INSTALL: &str = "install it: weft manifests | kubectl apply -f -";
-
 /// Which cluster.
 #[derive(clap::Args)]
 pub struct ClusterArgs {
