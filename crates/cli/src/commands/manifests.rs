@@ -28,7 +28,8 @@ Examples:
   weft manifests --domains cluster-network --components flannel \\
     --api-server https://192.0.2.1:6443 | kubectl apply -f -
   weft manifests --domains node-network | kubectl apply -f -
-  weft manifests --single --monitoring=monitoring/prometheus-k8s | kubectl apply -f -
+  weft manifests --single --monitoring=monitoring/prometheus-k8s \\
+    | kubectl apply -f -
   weft manifests --domains placement --placement-namespaces openstack,lab \\
     | kubectl apply -f -
   weft manifests -o install && ls install")]
