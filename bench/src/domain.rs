@@ -102,6 +102,7 @@ pub const ALL: [Domain; 4] = [
         example: "node-network/linux-bridge-without-vlans.yaml",
         images: &[],
         parts: &[
+            Part::Plan,
             Part::Freshness,
             Part::Apply,
             Part::Traffic,

@@ -23,6 +23,8 @@ pub enum Part {
     Removal,
     /// From a configuration to its objects, without a cluster
     Render,
+    /// From a policy and the states of 500 and 5,000 nodes in a file to the plan of each node
+    Plan,
     /// Size of the stripped binary
     Size,
     /// From a change on a host to its NodeNetworkState, with 20, 200 and 1,000 interfaces

@@ -6,6 +6,7 @@ pub mod hosts;
 mod idle;
 mod install;
 mod memory;
+mod plan;
 mod removal;
 mod render;
 mod restart;
@@ -28,6 +29,7 @@ pub async fn measure(part: Part, setup: &Setup, args: &Args) -> Result<Vec<Figur
         Part::Drift => drift::measure(setup).await,
         Part::Removal => removal::measure(setup).await,
         Part::Render => render::measure(setup),
+        Part::Plan => plan::measure(setup),
         Part::Size => size::measure(setup),
         Part::Freshness => hosts::freshness::measure().await,
         Part::Apply => hosts::apply::measure().await,

@@ -6,10 +6,16 @@
     reason = "what is printed goes through `output`, which escapes control characters of others"
 )]
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 
 use anyhow::Context;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use tracing_subscriber::{
     filter::{LevelFilter, Targets},
     layer::SubscriberExt,
@@ -23,6 +29,7 @@ use weft_agent::{
     work::{self, Once},
 };
 use weft_node_network::normalise::Filter;
+use weft_operands::duration::of_flag;
 use weft_plan::escape;
 
 /// The network of a host: seen, changed in one transaction, rolled back when in doubt
@@ -49,9 +56,10 @@ enum Command {
     Once {
         #[command(flatten)]
         run: Run,
-        /// How long what fails is tried again, and another agent is waited for, in seconds
-        #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-        timeout: u64,
+        /// How long the command tries again what fails, and waits for another agent or for the API
+        /// server, for example 30s or 5m
+        #[arg(long, value_name = "TIME", default_value = "5m", value_parser = of_flag)]
+        timeout: Duration,
     },
     /// Say whether the agent of this pod acts on its host and has seen it. Exit code 0 if so, 1 if
     /// not. The DaemonSet's probes run this command
@@ -61,8 +69,31 @@ enum Command {
         #[arg(long)]
         live: bool,
     },
+    /// Print a script that completes commands and flags in your shell
+    #[command(after_help = "\
+Examples:
+  source <(weft-agent completion bash)
+  weft-agent completion zsh > \"${fpath[1]}/_weft-agent\"
+  weft-agent completion fish > ~/.config/fish/completions/weft-agent.fish")]
+    Completion {
+        /// The shell
+        shell: SupportedShell,
+    },
+    /// Print the manual page
+    Man {
+        /// Write a page for each command into this folder instead
+        #[arg(short, long, value_name = "DIR")]
+        output: Option<PathBuf>,
+    },
     #[command(flatten)]
     Offline(Offline),
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SupportedShell {
+    Bash,
+    Zsh,
+    Fish,
 }
 
 #[derive(clap::Args)]
@@ -135,9 +166,14 @@ fn main() -> ExitCode {
         .enable_all()
         .build()
     {
-        Ok(runtime) => runtime.block_on(dispatch(
-            Cli::try_parse().unwrap_or_else(|error| refuse(&error)),
-        )),
+        Ok(runtime) => {
+            let code = runtime.block_on(dispatch(
+                Cli::try_parse().unwrap_or_else(|error| refuse(&error)),
+            ));
+            // A thread that looks up a name does not keep the process.
+            runtime.shutdown_background();
+            code
+        }
         Err(error) => {
             output::say_aside(&format!("Error: {error}"));
             ExitCode::FAILURE
@@ -173,10 +209,10 @@ async fn dispatch(cli: Cli) -> ExitCode {
             }
         }
         Some(Command::Run(args)) => run(args, &cli.common).await,
-        Some(Command::Once { run, timeout }) => {
-            once(run, Duration::from_secs(timeout), &cli.common).await
-        }
+        Some(Command::Once { run, timeout }) => once(run, timeout, &cli.common).await,
         Some(Command::Health { live }) => Ok(health(live, &cli.common).await),
+        Some(Command::Completion { shell }) => completion(shell),
+        Some(Command::Man { output }) => man(output.as_deref()),
         Some(Command::Offline(command)) => command.run(&cli.common).await.map(ExitCode::from),
     };
     done.unwrap_or_else(|error| {
@@ -256,6 +292,35 @@ async fn health(live: bool, common: &Common) -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
+}
+
+fn completion(shell: SupportedShell) -> anyhow::Result<ExitCode> {
+    let shell = match shell {
+        SupportedShell::Bash => Shell::Bash,
+        SupportedShell::Zsh => Shell::Zsh,
+        SupportedShell::Fish => Shell::Fish,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "weft-agent", &mut script);
+    output::print_script(&String::from_utf8_lossy(&script));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn man(folder: Option<&Path>) -> anyhow::Result<ExitCode> {
+    match folder {
+        Some(folder) => {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+            clap_mangen::generate_to(Cli::command(), folder)
+                .with_context(|| format!("cannot write into {}", folder.display()))?;
+        }
+        None => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+            output::print_script(&String::from_utf8_lossy(&page));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn log(level: Level, text: bool) {

@@ -39,7 +39,7 @@ fn the_network_is_shown_as_it_is_reported() {
         ip("link add br1 type bridge");
         ip("link add eth1 mtu 1422 type veth peer name eth2");
         take_from_secret(folder.path(), "mtu");
-        let (shown, code) = agent(folder.path(), &["show", "--json", "br1", "eth1"]);
+        let (shown, code) = agent(folder.path(), &["show", "-o", "json", "br1", "eth1"]);
         assert_eq!(code, Some(0), "{shown}");
         let shown: Value = serde_json::from_str(&shown).unwrap();
         let (br1, eth1) = (&shown["interfaces"][0], &shown["interfaces"][1]);
@@ -124,4 +124,67 @@ fn a_plan_shows_all_that_is_made_and_names_each_mistake() {
         );
         assert!(printed.contains("\nFILE, document 1: spec.desiredState.interfaces[0].mut: nmstate knows no \"mut\" here"), "{printed}");
     });
+}
+
+/// Prints the help of a command on a terminal of 80 columns.
+fn help(words: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_weft-agent"))
+        .args(words)
+        .env("COLUMNS", "80")
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn every_help_page_fits_into_80_columns() {
+    for command in [
+        "",
+        "run",
+        "once",
+        "health",
+        "show",
+        "plan",
+        "apply",
+        "rollback",
+        "history",
+        "completion",
+        "man",
+    ] {
+        for flag in ["-h", "--help"] {
+            let words: Vec<&str> = [command, flag]
+                .into_iter()
+                .filter(|word| !word.is_empty())
+                .collect();
+            let page = help(&words);
+            assert!(page.contains("Usage: weft-agent"), "{words:?}: {page}");
+            for line in page.lines() {
+                assert!(line.chars().count() <= 80, "{words:?}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_are_printed() {
+    for (shell, sign) in [
+        ("bash", "complete -F _weft-agent"),
+        ("zsh", "#compdef weft-agent"),
+        ("fish", "complete -c weft-agent"),
+    ] {
+        let script = help(&["completion", shell]);
+        assert!(
+            script.contains(sign) && script.contains("rollback"),
+            "{shell}: {script}"
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (said, code) = agent(
+        folder.path(),
+        &["man", "-o", folder.path().to_str().unwrap()],
+    );
+    assert_eq!(code, Some(0), "{said}");
+    let page = fs::read_to_string(folder.path().join("weft-agent-once.1")).unwrap();
+    assert!(page.contains("timeout"), "{page}");
+    assert!(help(&["man"]).contains(".TH weft-agent 1"));
 }

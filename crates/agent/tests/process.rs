@@ -7,6 +7,7 @@ mod common;
 
 use std::{
     fs::{self, File},
+    net::TcpListener,
     path::Path,
     process::{Child, Command, Stdio},
     thread,
@@ -145,4 +146,55 @@ fn without_a_node_it_says_what_to_do() {
         said.contains("NODE_NAME") && said.contains("--node-name"),
         "{said}"
     );
+}
+
+/// Runs `weft-agent once` to its end.
+fn once(folder: &Path, timeout: &str) -> (Option<i32>, String, Duration) {
+    let start = Instant::now();
+    let child = agent(folder, &["once", "--timeout", timeout])
+        .env("NODE_NAME", "node-1")
+        .stderr(File::create(folder.join("log")).unwrap())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut running = Running(child);
+    let status = loop {
+        match running.0.try_wait().unwrap() {
+            Some(status) => break status,
+            None => assert!(start.elapsed() < PATIENCE, "it does not end"),
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    let log = fs::read_to_string(folder.join("log")).unwrap();
+    (status.code(), log, start.elapsed())
+}
+
+#[test]
+fn once_ends_at_its_timeout_without_an_api_server() {
+    in_namespace(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        fs::create_dir(folder.join("lock")).unwrap();
+        // The kernel accepts connections to it, and nobody answers.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let silent = listener.local_addr().unwrap().to_string();
+        for server in ["127.0.0.1:1", silent.as_str()] {
+            let kubeconfig = KUBECONFIG.replace("127.0.0.1:1", server);
+            fs::write(folder.join("kubeconfig"), kubeconfig).unwrap();
+            let (code, log, took) = once(folder, "2s");
+            assert_eq!(code, Some(1), "{log}");
+            assert!(
+                log.contains(&format!(
+                    "the API server at https://{server}/ does not answer within 2s"
+                )),
+                "{log}"
+            );
+            assert!(took >= Duration::from_secs(2), "it has tried until the end");
+        }
+        // A number without a unit is in seconds.
+        assert_eq!(once(folder, "1").0, Some(1));
+        let (code, log, _) = once(folder, "soon");
+        assert_eq!(code, Some(2), "{log}");
+        assert!(log.contains("write it like 30s, 5m or 1h30m"), "{log}");
+    });
 }

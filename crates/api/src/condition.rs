@@ -31,8 +31,9 @@ pub struct Condition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
 
-    /// When anything in this condition last changed, where it is told at all. The operators that
-    /// Weft replaces set it with every reconcile, which would be a write with every reconcile.
+    /// When anything in this condition last changed. Weft sets this time in
+    /// NodeNetworkConfigurationPolicies and NodeNetworkConfigurationEnactments only. The operators
+    /// that Weft replaces set it with every reconcile, which would be a write with every reconcile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_heartbeat_time: Option<Time>,
 

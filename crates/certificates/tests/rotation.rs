@@ -108,13 +108,14 @@ impl Cluster {
         self
     }
 
-    /// A pass. Returns whether it has changed anything.
-    fn pass(&mut self) -> bool {
-        self.pass_without(None)
+    /// Reconciles once. Returns true if an object changed.
+    fn reconcile(&mut self) -> bool {
+        self.reconcile_without(None)
     }
 
-    /// A pass in which this object cannot be written.
-    fn pass_without(&mut self, failing: Option<&ObjectKey>) -> bool {
+    /// Reconciles once, while the API server refuses to write the object `failing`. Returns true if
+    /// another object changed.
+    fn reconcile_without(&mut self, failing: Option<&ObjectKey>) -> bool {
         let mut units = empty_units();
         self.next =
             weft_certificates::fill(&self.certificate, &self.live, &mut units, self.now).unwrap();
@@ -227,7 +228,7 @@ proptest! {
     ) {
         let (lifetimes, days, factor) = if short_lived { (short(), 40, 1) } else { (Lifetimes::default(), 600, 24) };
         let mut cluster = Cluster::new(lifetimes);
-        cluster.pass();
+        cluster.reconcile();
         cluster.assert_whole();
         let (mut bundles, mut authorities, mut failed) = (1, 0, false);
         for (step, luck) in steps.iter().cycle() {
@@ -242,7 +243,7 @@ proptest! {
                 _ => None,
             };
             failed = failing.is_some();
-            cluster.after(step * factor).pass_without(failing.as_ref());
+            cluster.after(step * factor).reconcile_without(failing.as_ref());
             for bundle in [&bundle, &cluster.bundle()] {
                 for served in [&served, &cluster.served()] {
                     verify(bundle, served, "server.ns.svc", cluster.now).unwrap_or_else(|error| panic!("at {}: {error}", cluster.now));
@@ -260,20 +261,20 @@ proptest! {
 fn a_rotation_changes_something_exactly_at_the_times_that_it_names() {
     for lifetimes in [short(), Lifetimes::default()] {
         let mut cluster = Cluster::new(lifetimes);
-        cluster.pass();
-        let mut passes = 0;
-        while cluster.now.duration_since(start()).as_secs() < 800 * DAY && passes < 200 {
+        cluster.reconcile();
+        let mut reconciles = 0;
+        while cluster.now.duration_since(start()).as_secs() < 800 * DAY && reconciles < 200 {
             let next = cluster.next;
             cluster.now = next.checked_sub(SignedDuration::from_secs(1)).unwrap();
-            assert!(!cluster.pass(), "at {}, before {next}", cluster.now);
+            assert!(!cluster.reconcile(), "at {}, before {next}", cluster.now);
             cluster.after(1);
-            assert!(cluster.pass(), "at {}", cluster.now);
+            assert!(cluster.reconcile(), "at {}", cluster.now);
             cluster.assert_whole();
-            passes += 1;
+            reconciles += 1;
         }
         assert!(
             cluster.now.duration_since(start()).as_secs() > 60 * DAY,
-            "{passes} passes took until {}",
+            "{reconciles} reconciles took until {}",
             cluster.now
         );
     }
@@ -282,11 +283,11 @@ fn a_rotation_changes_something_exactly_at_the_times_that_it_names() {
 #[test]
 fn trust_in_authorities_covers_all_certificates_that_servers_use() {
     let mut cluster = Cluster::new(short());
-    cluster.pass();
+    cluster.reconcile();
     // Near the end of the authority, 24 of 168 hours.
     while count(&cluster.bundle()) == 1 {
         cluster.now = cluster.next;
-        cluster.pass();
+        cluster.reconcile();
     }
     assert_eq!(
         cluster.now,
@@ -309,14 +310,16 @@ fn trust_in_authorities_covers_all_certificates_that_servers_use() {
     {
         hook["clientConfig"]["caBundle"] = STANDARD.encode(&one).into();
     }
-    cluster.after(60 * MINUTE).pass_without(Some(&webhooks()));
+    cluster
+        .after(60 * MINUTE)
+        .reconcile_without(Some(&webhooks()));
     assert_eq!(cluster.served(), by_the_old);
     cluster.live.insert(webhooks(), hooks);
-    cluster.pass();
+    cluster.reconcile();
     assert_ne!(cluster.served(), by_the_old);
     assert_eq!(cluster.bundle(), both);
     // Servers have got the new one.
-    cluster.after(31 * MINUTE).pass();
+    cluster.after(31 * MINUTE).reconcile();
     assert_eq!(count(&cluster.bundle()), 1);
     assert!(verify(&cluster.bundle(), &by_the_old, "server.ns.svc", cluster.now).is_err());
     cluster.assert_whole();
@@ -327,7 +330,7 @@ fn lost_and_unusable_certificates_are_recreated_at_once() {
     let other = |name: &str| {
         let mut other = Cluster::new(short());
         other.certificate.dns_names = Certificate::service_names(name, NAMESPACE);
-        other.pass();
+        other.reconcile();
         other
     };
     type Harm = fn(&mut Cluster, &Cluster);
@@ -376,10 +379,10 @@ fn lost_and_unusable_certificates_are_recreated_at_once() {
     ];
     for (what, name, harm) in harms {
         let mut cluster = Cluster::new(short());
-        cluster.pass();
+        cluster.reconcile();
         let (before, authority) = (cluster.served(), cluster.field("authority", "tls.crt"));
         harm(&mut cluster, &other("server"));
-        assert!(cluster.pass(), "{what}");
+        assert!(cluster.reconcile(), "{what}");
         cluster.assert_whole();
         assert_ne!(cluster.served(), before, "{what}");
         assert_eq!(
@@ -387,12 +390,12 @@ fn lost_and_unusable_certificates_are_recreated_at_once() {
             name != "authority",
             "{what}"
         );
-        assert!(!cluster.pass(), "{what}: once is enough");
+        assert!(!cluster.reconcile(), "{what}: once is enough");
     }
     // Other names than it should have, although it is the authority's.
     let mut cluster = other("elsewhere");
     cluster.certificate = certificate(short());
-    cluster.pass();
+    cluster.reconcile();
     cluster.assert_whole();
 }
 
@@ -406,11 +409,11 @@ fn a_lost_authority_costs_no_connection() {
     ];
     for harm in harms {
         let mut cluster = Cluster::new(Lifetimes::default());
-        cluster.pass();
+        cluster.reconcile();
         let (old_bundle, old_served) = (cluster.bundle(), cluster.served());
         cluster.after(DAY);
         harm(&mut cluster);
-        assert!(cluster.pass());
+        assert!(cluster.reconcile());
         // Servers go on with what they have, and both are trusted.
         assert_eq!(
             (cluster.served(), count(&cluster.bundle())),
@@ -418,25 +421,25 @@ fn a_lost_authority_costs_no_connection() {
         );
         accept(&old_bundle, &cluster.served(), cluster.now);
         cluster.now = cluster.next;
-        assert!(cluster.pass());
+        assert!(cluster.reconcile());
         assert_ne!(cluster.served(), old_served);
         cluster.assert_whole();
         accept(&cluster.bundle(), &old_served, cluster.now);
         cluster.now = cluster.next;
-        assert!(cluster.pass());
+        assert!(cluster.reconcile());
         assert_eq!(count(&cluster.bundle()), 1);
         cluster.assert_whole();
-        assert!(!cluster.after(DAY).pass());
+        assert!(!cluster.after(DAY).reconcile());
     }
 }
 
 #[test]
 fn a_bundle_is_put_right_and_nobody_else_is_trusted() {
     let mut other = Cluster::new(short());
-    other.pass();
+    other.reconcile();
     for harm in [Vec::new(), b"garbage".to_vec(), other.bundle()] {
         let mut cluster = Cluster::new(short());
-        cluster.pass();
+        cluster.reconcile();
         let (bundle, served) = (cluster.bundle(), cluster.served());
         let edited = [
             harm,
@@ -449,11 +452,11 @@ fn a_bundle_is_put_right_and_nobody_else_is_trusted() {
         .concat();
         cluster.live.get_mut(&webhooks()).unwrap()["webhooks"][1]["clientConfig"]["caBundle"] =
             STANDARD.encode(&edited).into();
-        cluster.pass();
+        cluster.reconcile();
         assert_eq!((cluster.bundle(), cluster.served()), (bundle, served));
         // Without the Secrets there is nothing to go on.
         cluster.live.retain(|key, _| *key == webhooks());
-        cluster.pass();
+        cluster.reconcile();
         assert_eq!(count(&cluster.bundle()), 1);
         cluster.assert_whole();
     }
@@ -462,14 +465,14 @@ fn a_bundle_is_put_right_and_nobody_else_is_trusted() {
 #[test]
 fn shorter_lifetimes_hold_for_what_is_there_already() {
     let mut cluster = Cluster::new(Lifetimes::default());
-    cluster.pass();
+    cluster.reconcile();
     cluster.certificate.lifetimes = short();
-    assert!(!cluster.after(60 * MINUTE).pass());
+    assert!(!cluster.after(60 * MINUTE).reconcile());
     assert_eq!(
         cluster.next,
         start().checked_add(SignedDuration::from_hours(16)).unwrap()
     );
     cluster.now = cluster.next;
-    assert!(cluster.pass());
+    assert!(cluster.reconcile());
     cluster.assert_whole();
 }

@@ -8,7 +8,7 @@ use std::{os::unix::process::CommandExt, path::Path};
 
 use common::{printed, weft};
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "validate",
     "plan",
     "status",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 13] = [
     "manifests",
     "crds",
     "completion",
+    "man",
     "node",
     "version",
 ];
@@ -39,6 +40,118 @@ fn help_names_every_command_and_each_has_help_of_its_own() {
             own.lines().next().is_some_and(|line| line.len() > 20),
             "{own}"
         );
+    }
+}
+
+/// The names of the commands in a help page.
+fn commands(page: &str) -> Vec<String> {
+    page.lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Prints the help of a command on a terminal of 80 columns.
+fn page(line: &[String], flag: &str) -> String {
+    let words: Vec<&str> = line.iter().map(String::as_str).chain([flag]).collect();
+    let mut command = common::command(Path::new("."), &words);
+    let run = common::run(command.env("COLUMNS", "80"), "");
+    assert_eq!(run.code, 0, "{words:?}: {}", run.stderr);
+    run.stdout
+}
+
+#[test]
+fn every_help_page_fits_into_80_columns() {
+    let mut open = vec![Vec::new()];
+    let mut seen = 0;
+    while let Some(line) = open.pop() {
+        for flag in ["-h", "--help"] {
+            for text in page(&line, flag).lines() {
+                let columns = text.chars().count();
+                assert!(columns <= 80, "{line:?} {flag}: {columns} columns: {text}");
+            }
+        }
+        seen += 1;
+        let below = commands(&page(&line, "--help"));
+        open.extend(below.into_iter().filter(|name| name != "help").map(|name| {
+            let mut line = line.clone();
+            line.push(name);
+            line
+        }));
+    }
+    assert!(seen > COMMANDS.len() + 2, "{seen} pages");
+}
+
+#[test]
+fn help_is_a_command_too() {
+    assert_eq!(printed(&["help"]), printed(&["--help"]));
+    for line in [&["plan"][..], &["node", "mtu"]] {
+        let asked = printed(&[&["help"], line].concat());
+        assert_eq!(asked, printed(&[line, &["--help"]].concat()), "{line:?}");
+    }
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let page = printed(&["man"]);
+    assert!(page.contains(".TH weft 1"), "{page}");
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("man1");
+    printed(&["man", "-o", target.to_str().unwrap()]);
+    for command in COMMANDS {
+        let page = target.join(format!("weft-{command}.1"));
+        let text = std::fs::read_to_string(&page)
+            .unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+        assert!(text.contains(".SH SYNOPSIS"), "{text}");
+    }
+}
+
+/// Runs the real kubectl with the plugin and these programs in its PATH.
+fn kubectl_completes(folder: &Path, words: &[&str]) -> String {
+    let kubectl = weft_testenv::Programs::find()
+        .unwrap()
+        .get("kubectl")
+        .unwrap();
+    let output = std::process::Command::new(kubectl)
+        .args([&["__complete", "weft"], words].concat())
+        .env_clear()
+        .env("PATH", format!("{}:/usr/bin:/bin", folder.display()))
+        .env("HOME", folder)
+        .output()
+        .unwrap();
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+#[test]
+fn kubectl_completes_commands_flags_and_values_of_the_plugin() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    for is_link in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let (weft, folder) = (env!("CARGO_BIN_EXE_weft"), folder.path());
+        symlink(weft, folder.join("kubectl-weft")).unwrap();
+        let completer = folder.join("kubectl_complete-weft");
+        if is_link {
+            symlink(weft, &completer).unwrap();
+        } else {
+            std::fs::write(&completer, printed(&["completion", "kubectl"])).unwrap();
+            std::fs::set_permissions(&completer, PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        for (words, wanted) in [
+            (&["sta"][..], "status\tShow the state"),
+            (&["status", "--dom"], "--domains\t"),
+            (&["status", "--domains", "pl"], "placement\n"),
+            (&["plan", "-o", ""], "json\n"),
+        ] {
+            let said = kubectl_completes(folder, words);
+            assert!(said.contains(wanted), "{is_link} {words:?}: {said}");
+        }
+        // Directive 0: the shell completes names of files.
+        let files = kubectl_completes(folder, &["plan", "-f", ""]);
+        assert!(files.contains(":0\n"), "{files}");
     }
 }
 

@@ -1009,7 +1009,8 @@ fn monitoring_is_added_for_operators_that_do_not_make_it() {
         (&["--domains", "placement"], Some("weft-placement-operator")),
         (&["--single"], Some("weft-operator")),
     ] {
-        let print = |more: &[&str]| objects(&printed(&[&["manifests"][..], arguments, more].concat()));
+        let print =
+            |more: &[&str]| objects(&printed(&[&["manifests"][..], arguments, more].concat()));
         let with = print(&["--monitoring=observability/scraper"]);
         let added = with.len() - print(&[]).len();
         let Some(operator) = operator else {

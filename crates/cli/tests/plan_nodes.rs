@@ -351,3 +351,68 @@ fn a_state_that_says_nothing_of_a_node_is_refused_with_the_way_out() {
         run.stderr
     );
 }
+
+/// As `kubectl get nns,nodes,nnce` prints so many nodes with eight cards each, in YAML or in JSON.
+fn fleet(nodes: usize, json: bool) -> String {
+    let object = |node: usize| {
+        let interface = |card: usize| {
+            let mtu = if card == 1 && node.is_multiple_of(2) {
+                1500
+            } else {
+                9000
+            };
+            serde_json::json!({
+                "name": format!("eth{card}"), "type": "ethernet", "state": "up", "mtu": mtu,
+                "mac-address": format!("52:54:00:00:00:0{card}"),
+                "ipv4": {"enabled": true, "dhcp": false, "address": [
+                    {"ip": format!("10.{card}.{}.{}", node / 250, node % 250), "prefix-length": 16}
+                ]},
+                "ipv6": {"enabled": false}
+            })
+        };
+        serde_json::json!({
+            "apiVersion": "nmstate.io/v1beta1", "kind": "NodeNetworkState",
+            "metadata": {"name": format!("node-{node:04}")},
+            "status": {"currentState": {"interfaces": (0..8).map(interface).collect::<Vec<_>>()}}
+        })
+    };
+    let items: Vec<Value> = (0..nodes).map(object).collect();
+    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
+    if json {
+        list.to_string()
+    } else {
+        serde_saphyr::to_string(&list).unwrap()
+    }
+}
+
+const MTU: &str =
+    "  desiredState: {interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}]}\n";
+
+#[test]
+fn a_policy_is_planned_on_five_thousand_nodes_in_a_file() {
+    for json in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("nodes"), fleet(5000, json)).unwrap();
+        let run = weft_with_stdin(
+            folder.path(),
+            &["plan", "-f", "-", "--state", "nodes", "-o", "json"],
+            &format!("{HEAD}{MTU}"),
+        );
+        assert_eq!((run.code, run.stderr.as_str()), (1, ""));
+        let planned: Value = serde_json::from_str(&run.stdout).unwrap();
+        let nodes = planned["nodes"].as_array().unwrap();
+        let changed = nodes
+            .iter()
+            .filter(|node| node["changes"][0]["path"] == "interfaces[eth1].mtu");
+        assert_eq!((nodes.len(), changed.count()), (5000, 2500));
+    }
+}
+
+#[test]
+fn many_states_are_checked_too() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("nodes.yaml"), fleet(400, false)).unwrap();
+    let run = weft(folder.path(), &["validate", "-f", "nodes.yaml"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    assert_eq!(run.stdout.lines().count(), 400);
+}

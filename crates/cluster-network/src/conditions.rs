@@ -7,8 +7,10 @@ use weft_plan::{own_condition, report::Report};
 
 use crate::removal;
 
-/// The conditions: the usual ones, of which Available and Progressing tell of the network that is
-/// in force, whatever is refused and however single additional networks fare, and Upgradeable.
+/// Returns the usual conditions and Upgradeable.
+///
+/// Available and Progressing describe the network that is in force. A refused change and the state
+/// of an additional network do not affect them.
 pub(crate) fn conditions(report: &Report, previous: &Value, now: Timestamp) -> Vec<Condition> {
     let mut all = weft_plan::conditions(report, previous, now);
     if report.blocked.is_some() || report.removing {

@@ -10,7 +10,7 @@ use crate::{
     provider::Provider,
 };
 
-/// Where no node has told: that of Ethernet.
+/// The MTU of Ethernet, which Weft assumes while no node reports an MTU.
 const ETHERNET: u32 = 1500;
 
 /// The least MTU that a network may have: 576 bytes are taken by every host with IPv4 (RFC 791),
@@ -40,9 +40,12 @@ pub(crate) fn assumed(facts: &Facts) -> Option<Notice> {
     })
 }
 
-/// Brings the MTU of what was decided before down to what the nodes have told since, as long as the
-/// network has never been on all of them: its first pods are what nodes tell by. From then on pods
-/// use it, and it stays.
+/// Lowers the MTU of the previous decision so that it fits the smallest MTU that the nodes have
+/// reported since. An MTU that the resource sets stays.
+///
+/// Call this only while the network has never been on all nodes. Nodes report their MTU through the
+/// first pods of the network. Once the network has been on all nodes, pods use its MTU, and it
+/// stays.
 pub(crate) fn settle(
     previous: &mut Effective,
     next: &Valid,

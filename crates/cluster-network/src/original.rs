@@ -20,12 +20,12 @@ pub(crate) fn made(live: &Value) -> bool {
     Live::of(live).owner_of(GROUP, KIND).is_some()
 }
 
-/// On Weft's own workload, to tell it from the original's, which has the same name.
+/// The label of Weft's own workload. The original's workload has the same name and lacks it.
 const COMPONENT_LABEL: &str = "weft.network/component";
 
 /// Reports whether a workload is that operator: by its image's name, or by its own name where the
-/// label of Weft is missing. (Releases of OpenShift name images by digest only, so the image need
-/// not tell.)
+/// label of Weft is missing. (Releases of OpenShift name images by digest only, so the image's name
+/// may be unknown.)
 pub(crate) fn is_operator(workload: &Value) -> bool {
     let is_its_image = |image: &str| {
         let name = image.rsplit('/').next().unwrap_or_default();
@@ -95,7 +95,7 @@ mod tests {
             )),
             "somebody else's of that name"
         );
-        // Applied over Weft's: the label may stay, the image tells.
+        // Applied over Weft's workload, whose label may stay. The image's name decides.
         let applied_over = workload(
             "n",
             OPERATOR,

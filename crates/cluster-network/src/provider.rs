@@ -26,8 +26,8 @@ pub trait Provider: Send + Sync + 'static {
     /// Capabilities of the network.
     fn capabilities(&self) -> Capabilities;
 
-    /// Reports whether pods and services get their addresses through it, so that it has to be told
-    /// the blocks.
+    /// Reports whether pods and services get their addresses through the network, so that it needs
+    /// the blocks of addresses.
     fn needs_blocks(&self) -> bool {
         true
     }
@@ -85,8 +85,8 @@ pub trait Provider: Send + Sync + 'static {
         context: &Context<'_>,
     ) -> Result<Vec<Manifest>, BuildError>;
 
-    /// The namespace of the pods whose init container tells of their nodes, by
-    /// `weft node cni-config`.
+    /// The namespace of the pods whose init container runs `weft node cni-config`, which reports
+    /// the networks of the node.
     fn node_reporter(&self) -> Option<&'static str> {
         None
     }

@@ -17,7 +17,8 @@ pub(crate) fn outlives(unit: &str) -> bool {
     [DEFAULT_NETWORK, KUBE_PROXY].contains(&unit)
 }
 
-/// Reports whether pods cannot do without a unit. Additional networks fare each for itself.
+/// Reports whether pods cannot do without a unit. Additional networks are not vital, because each
+/// has a state of its own.
 pub(crate) fn is_vital(unit: &str) -> bool {
     !unit.starts_with(additional::UNIT)
 }

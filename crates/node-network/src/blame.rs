@@ -13,11 +13,11 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Blame {
     /// The property, as far as the message names it.
-    pub path: Option<Path>,
+    path: Option<Path>,
     /// The wanted value and the live one, in the words of the message.
-    pub wanted: Option<String>,
+    wanted: Option<String>,
     /// The live value.
-    pub found: Option<String>,
+    found: Option<String>,
     /// The owners of the wanted value. Empty if the message cannot be traced back. Then all owners
     /// with a change are meant.
     pub owners: BTreeSet<Owner>,

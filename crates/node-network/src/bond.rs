@@ -8,7 +8,7 @@ use crate::{path::text, schema};
 
 /// Writes each mode and each option that has names by its name.
 #[must_use]
-pub fn named(mut desired: Value) -> Value {
+pub(crate) fn named(mut desired: Value) -> Value {
     for interface in desired
         .get_mut("interfaces")
         .and_then(Value::as_array_mut)

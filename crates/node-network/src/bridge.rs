@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// the untagged one. Only bridges with `state: up` written out get it, and `vlan: {}` keeps a port
 /// without VLAN filtering, as in kubernetes-nmstate.
 #[must_use]
-pub fn default_vlans(mut desired: Value) -> Value {
+pub(crate) fn default_vlans(mut desired: Value) -> Value {
     for interface in desired
         .get_mut("interfaces")
         .and_then(Value::as_array_mut)

@@ -7,12 +7,12 @@ use std::net::IpAddr;
 
 /// Reports whether two values mean the same. The order of lists does not count, but for those that
 /// nmstate keeps in order: see [`same_order`].
-pub fn same(left: &Value, right: &Value) -> bool {
+pub(crate) fn same(left: &Value, right: &Value) -> bool {
     canonical(left) == canonical(right)
 }
 
 /// Like [`same`], where order counts: name servers and search domains.
-pub fn same_order(left: &Value, right: &Value) -> bool {
+pub(crate) fn same_order(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Array(left), Value::Array(right)) => {
             left.len() == right.len()
@@ -26,7 +26,7 @@ pub fn same_order(left: &Value, right: &Value) -> bool {
 }
 
 /// One spelling for all that mean the same.
-pub fn canonical(value: &Value) -> Value {
+pub(crate) fn canonical(value: &Value) -> Value {
     match value {
         Value::String(text) => scalar(text),
         Value::Array(list) => {
@@ -79,7 +79,7 @@ fn address(text: &str) -> Option<String> {
 }
 
 /// The network of a block, as routes have it: nmstate drops the bits of the host.
-pub fn network(text: &str) -> String {
+pub(crate) fn network(text: &str) -> String {
     match text.parse::<IpNet>() {
         Ok(block) => address(&block.trunc().to_string()).unwrap_or_default(),
         Err(_) => address(text).unwrap_or_else(|| text.to_owned()),
@@ -88,7 +88,7 @@ pub fn network(text: &str) -> String {
 
 /// Reports whether this is a hardware address: six octets or more (InfiniBand has 20), in
 /// hexadecimal, between colons.
-pub fn is_mac(text: &str) -> bool {
+fn is_mac(text: &str) -> bool {
     text.len() >= 17
         && text
             .split(':')

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// The captured parts, by name, each in the form of a state.
-pub type Captures = BTreeMap<String, Value>;
+pub(crate) type Captures = BTreeMap<String, Value>;
 
 /// A capture or a reference to one that cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,7 +99,7 @@ pub fn execute(
 
 /// Finds mistakes in captures and in the references to them, as far as that can be said without a
 /// node: captures that are not there or need each other. Rules that cannot be read are left out.
-pub fn mistakes(rules: &BTreeMap<String, String>, desired: &Value) -> Vec<CaptureError> {
+pub(crate) fn mistakes(rules: &BTreeMap<String, String>, desired: &Value) -> Vec<CaptureError> {
     let parsed: BTreeMap<&str, Expression> = rules
         .iter()
         .filter_map(|(name, rule)| Some((name.as_str(), Expression::parse(rule).ok()?)))
@@ -188,7 +188,7 @@ fn references(
 
 /// Earlier results of captures. The same rules return the same, unless the relevant parts of the
 /// node have changed.
-pub fn evaluate(
+fn evaluate(
     expression: &Expression,
     current: &Value,
     captures: &Captures,

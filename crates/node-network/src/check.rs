@@ -19,7 +19,7 @@ const MATCHED: &str = "matched";
 
 /// Returns the mistakes in `capture` and `desiredState` of a policy. `field` is where its
 /// specification stands: `spec`.
-pub fn policy(field: &str, spec: &Spec) -> Vec<Problem> {
+pub(crate) fn policy(field: &str, spec: &Spec) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (name, rule) in spec.capture.iter().flatten() {
         if let Err(error) = Expression::parse(rule) {
@@ -189,7 +189,7 @@ fn unmatched(state: &Value, matched: bool) -> Value {
 fn strip(value: &Value) -> Option<Value> {
     match value {
         Value::String(text) if text.contains("{{") => None,
-        // A name is needed to tell entries apart, so it stays as it is written.
+        // Entries of a list differ by their names, so a name stays as it is written.
         Value::Object(map) => {
             let kept = |(key, value): (&String, &Value)| {
                 if key == "name" {

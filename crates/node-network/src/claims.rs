@@ -56,11 +56,11 @@ pub(crate) type Place = BTreeMap<Rank, BTreeMap<Owner, Value>>;
 
 /// The wishes of all owners, place by place.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Claims(pub(crate) BTreeMap<Path, Place>);
+pub(crate) struct Claims(pub(crate) BTreeMap<Path, Place>);
 
 impl Claims {
     /// Returns the claims of one owner.
-    pub fn of(layer: &Layer) -> Self {
+    pub(crate) fn of(layer: &Layer) -> Self {
         let mut claims = Self::default();
         flatten(&Path::default(), &layer.state, &mut |path, value| {
             claims
@@ -76,7 +76,7 @@ impl Claims {
 
     /// Returns the claims of both.
     #[must_use]
-    pub fn join(mut self, other: Self) -> Self {
+    pub(crate) fn join(mut self, other: Self) -> Self {
         for (path, place) in other.0 {
             let known = self.0.entry(path).or_default();
             for (rank, owners) in place {

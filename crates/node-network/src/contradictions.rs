@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Finds the contradictions of a state that has only known keys.
-pub fn mistakes(state: &Value) -> Vec<StateError> {
+pub(crate) fn mistakes(state: &Value) -> Vec<StateError> {
     let all = interfaces(state);
     let mut found = Vec::new();
     for (index, interface) in all.iter().enumerate() {

@@ -19,11 +19,11 @@ const ROOTS: [&str; 8] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpressionError {
     /// The mistake.
-    pub message: String,
+    pub(crate) message: String,
     /// The expression.
-    pub line: String,
+    pub(crate) line: String,
     /// Which character of it is meant, from 0.
-    pub position: usize,
+    pub(crate) position: usize,
 }
 
 impl std::error::Error for ExpressionError {}
@@ -43,18 +43,18 @@ impl fmt::Display for ExpressionError {
 
 /// A path, and where it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
+pub(crate) struct Reference {
     /// The capture that it leads into. The state of the node if `None`.
-    pub capture: Option<String>,
+    pub(crate) capture: Option<String>,
     /// The steps, without `capture` and its name.
-    pub steps: Vec<String>,
+    pub(crate) steps: Vec<String>,
     /// Its first character.
-    pub position: usize,
+    pub(crate) position: usize,
 }
 
 /// The right side of a comparison or an assignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operand {
+pub(crate) enum Operand {
     /// A text, number or boolean.
     Text(String),
     /// Any value.
@@ -65,7 +65,7 @@ pub enum Operand {
 
 /// An action of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub(crate) enum Action {
     /// Only what the path leads to.
     Keep,
     /// The entries whose property is this.
@@ -79,18 +79,18 @@ pub enum Action {
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expression {
+pub(crate) struct Expression {
     /// Its text.
-    pub line: String,
+    pub(crate) line: String,
     /// The place that the action reads. `path.capture` is its input.
-    pub path: Reference,
+    pub(crate) path: Reference,
     /// The action at that place.
-    pub action: Action,
+    pub(crate) action: Action,
 }
 
 impl Expression {
     /// The captures that must be there first.
-    pub fn needs(&self) -> impl Iterator<Item = (&str, usize)> {
+    pub(crate) fn needs(&self) -> impl Iterator<Item = (&str, usize)> {
         let operand = match &self.action {
             Action::Equal(Operand::Reference(reference))
             | Action::NotEqual(Operand::Reference(reference))
@@ -104,7 +104,7 @@ impl Expression {
     }
 
     /// Reads an expression.
-    pub fn parse(line: &str) -> Result<Self, ExpressionError> {
+    pub(crate) fn parse(line: &str) -> Result<Self, ExpressionError> {
         // Non-breaking spaces come along when examples are copied from web pages.
         let line = line.replace('\u{a0}', " ").trim().to_owned();
         let tokens = tokens(&line)?;
@@ -190,7 +190,7 @@ impl Expression {
 }
 
 /// A path out of its text. `None` if it is none.
-pub fn reference(word: &str, position: usize) -> Option<Reference> {
+pub(crate) fn reference(word: &str, position: usize) -> Option<Reference> {
     let mut steps: Vec<String> = word.split('.').map(str::to_owned).collect();
     if !ROOTS.contains(&steps.first()?.as_str()) || steps.iter().any(String::is_empty) {
         return None;

@@ -21,7 +21,7 @@ pub fn refusal(desired: &Value, current: &Value) -> Option<String> {
 
 /// Where a host that is like `current` does not take `desired`. Both are states in nmstate's form,
 /// `current` with all interfaces of the host.
-pub fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
+pub(crate) fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
     let mut found = Vec::new();
     // nmstate finds a virtual function by such a name, and by its own once the same state has made
     // it.

@@ -7,14 +7,14 @@ use regex::Regex;
 #[error("{pattern:?} is no pattern of names: {message}")]
 pub struct GlobError {
     /// The pattern.
-    pub pattern: String,
+    pattern: String,
     /// Reason for the refusal.
-    pub message: String,
+    message: String,
 }
 
 /// A pattern as an expression for whole names: `*` stands for anything, `?` for one character,
 /// `[a-c]` for one of these and `[!a-c]` for one of the others. Everything else is itself.
-pub fn glob(pattern: &str) -> Result<Regex, GlobError> {
+pub(crate) fn glob(pattern: &str) -> Result<Regex, GlobError> {
     let failed = |message: &str| GlobError {
         pattern: pattern.to_owned(),
         message: message.to_owned(),

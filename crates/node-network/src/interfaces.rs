@@ -34,7 +34,7 @@ pub enum MatchError {
 
 /// The desired state with a name in each interface. `current` is the state of the node. The caller
 /// repeats the call when the interfaces of the node change.
-pub fn expand(spec: &Spec, desired: &Value, current: &Value) -> Result<Value, MatchError> {
+pub(crate) fn expand(spec: &Spec, desired: &Value, current: &Value) -> Result<Value, MatchError> {
     if spec.auto_config.is_some() {
         return Err(MatchError::Unsupported("spec.autoConfig"));
     }
@@ -77,7 +77,7 @@ pub fn expand(spec: &Spec, desired: &Value, current: &Value) -> Result<Value, Ma
 
 /// The interfaces of a node that match. Those that nobody manages, the ends of pods' connections
 /// above all, never do.
-pub fn matching<'a>(
+fn matching<'a>(
     name: Option<&str>,
     kind: Option<&str>,
     current: &'a Value,

@@ -1,48 +1,57 @@
 //! Decides about the network of a node, by the policies that select it, and about the time of a
 //! change.
 //!
-//! Everything here is pure: what is on the host, what the policies say and what was applied before
-//! are handed in. States are JSON in the form of nmstate, since that is what the API holds.
+//! The crate is pure: callers hand in the state of the host, the policies and the states that were
+//! applied before. States are JSON in the form of nmstate, since the API holds that form.
 //! [`schema`] knows the states that nmstate accepts, without the library.
 //!
-//! The way of a policy on a node: [`select`] says whether it is meant, [`render`] makes its desired
-//! state ([`translate`], [`interfaces`], [`capture`], [`bridge`], [`bond`]), [`merge`] joins it
-//! with those of the others, [`secrets`] fills in what only the node may know, [`drift`] says what
-//! of it is not so, [`removal`] what an apply takes away besides, [`feasible`] what the host would
-//! refuse, [`plan`] writes that for people, and [`revert`] takes it back. [`normalise`] makes the
-//! report. [`rollout`] says when, and [`deployment`] brings the agent to the nodes.
+//! A policy takes these steps on a node:
+//!
+//! - `select` decides if the policy selects the node.
+//! - [`render`] makes its desired state with `translate`, `interfaces`, [`capture`], `bridge` and
+//!   `bond`.
+//! - [`merge`] joins the desired state with those of other policies.
+//! - [`secrets`] fills in the values that only the node may know.
+//! - [`drift`] lists the differences between the desired state and the host.
+//! - [`removal`] lists the things that an apply removes besides.
+//! - [`feasible`] names the parts that the host would refuse.
+//! - [`plan`] writes all of that for people.
+//! - [`revert`] makes the state that takes the policy back.
+//!
+//! [`normalise`] makes the report of a node. [`rollout`] decides when a node may change, and
+//! [`deployment`] brings the agent to the nodes.
 
 pub mod blame;
-pub mod bond;
-pub mod bridge;
-pub mod canonical;
+mod bond;
+mod bridge;
+mod canonical;
 pub mod capture;
 pub mod check;
 pub mod claims;
-pub mod contradictions;
+mod contradictions;
 pub mod counts;
 pub mod deployment;
 pub mod drift;
-pub mod expression;
+mod expression;
 pub mod feasible;
-pub mod glob;
-pub mod interfaces;
+mod glob;
+mod interfaces;
 pub mod merge;
 pub mod normalise;
 pub mod path;
 pub mod plan;
-pub mod ranges;
+mod ranges;
 pub mod removal;
 pub mod render;
 pub mod revert;
 pub mod review;
 pub mod rollout;
-pub mod route;
+mod route;
 pub mod schema;
 pub mod secrets;
-pub mod select;
+mod select;
 pub mod state;
-pub mod state_error;
-pub mod translate;
-pub mod validate;
+mod state_error;
+mod translate;
+mod validate;
 mod vlan;

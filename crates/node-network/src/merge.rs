@@ -28,9 +28,9 @@ const KEPT_OF_ABSENT: [&str; 6] = [
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conflict {
     /// The place.
-    pub path: Path,
+    path: Path,
     /// The wanted values and their owners: at least two, of different owners.
-    pub wanted: Vec<(Owner, Value)>,
+    wanted: Vec<(Owner, Value)>,
 }
 
 impl Conflict {
@@ -81,7 +81,7 @@ pub fn merge<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Merged {
 
 impl Claims {
     /// Decides each place.
-    pub fn resolve(&self) -> Merged {
+    pub(crate) fn resolve(&self) -> Merged {
         let mut leaves = Leaves::new();
         let mut conflicts = Vec::new();
         for (path, place) in &self.0 {
@@ -251,7 +251,7 @@ pub struct Settled {
     pub conflicts: Vec<Conflict>,
     /// Owners whose wishes do not count now. The state that was applied for them before still
     /// counts.
-    pub held: BTreeSet<Owner>,
+    held: BTreeSet<Owner>,
 }
 
 /// Merges what is granted. Owners that contradict each other keep what was applied for them last,

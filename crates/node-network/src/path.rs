@@ -21,13 +21,13 @@ pub struct Path(pub Vec<Step>);
 impl Path {
     /// The path of a key below this one.
     #[must_use]
-    pub fn key(&self, key: &str) -> Self {
+    pub(crate) fn key(&self, key: &str) -> Self {
         self.step(Step::Key(key.to_owned()))
     }
 
     /// The path of an entry below this one.
     #[must_use]
-    pub fn item(&self, item: &str) -> Self {
+    pub(crate) fn item(&self, item: &str) -> Self {
         self.step(Step::Item(item.to_owned()))
     }
 
@@ -43,7 +43,7 @@ impl Path {
     }
 
     /// The entry of `interfaces` that this is, or is a part of.
-    pub fn interface(&self) -> Option<&str> {
+    pub(crate) fn interface(&self) -> Option<&str> {
         match self.0.as_slice() {
             [Step::Key(list), Step::Item(name), ..] if list == "interfaces" => Some(name),
             _ => None,
@@ -67,7 +67,7 @@ impl fmt::Display for Path {
 /// Returns the key of an interface: its name. For interfaces that exist in Open vSwitch or IPsec
 /// only, the type belongs to the key, because a bridge of Open vSwitch and its internal port
 /// usually share a name.
-pub fn interface_key(interface: &Value) -> String {
+pub(crate) fn interface_key(interface: &Value) -> String {
     let name = text(&interface["name"]);
     match interface["type"].as_str() {
         Some(kind @ ("ovs-bridge" | "ipsec")) => format!("{name} ({kind})"),
@@ -85,11 +85,11 @@ pub fn text(value: &Value) -> String {
 }
 
 /// The entries of a list, none if it is no list.
-pub fn entries(value: &Value) -> &[Value] {
+pub(crate) fn entries(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 /// The interfaces of a state.
-pub fn interfaces(state: &Value) -> &[Value] {
+pub(crate) fn interfaces(state: &Value) -> &[Value] {
     entries(&state["interfaces"])
 }

@@ -39,32 +39,32 @@ pub struct Node {
 
 /// A change, and who wants it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+struct Change {
     /// The difference.
-    pub difference: Difference,
+    difference: Difference,
     /// The owners of the wish. Empty if it follows from several.
-    pub owners: BTreeSet<Owner>,
+    owners: BTreeSet<Owner>,
 }
 
 /// The preview of policies on a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The node.
-    pub node: String,
+    node: String,
     /// True if nothing is known of its network, so that nobody can say what would change.
     pub is_unknown: bool,
     /// Policies that are not meant for it, and why.
-    pub unselected: BTreeMap<String, String>,
+    unselected: BTreeMap<String, String>,
     /// Policies that make no desired state there, and why.
-    pub failed: BTreeMap<String, String>,
+    failed: BTreeMap<String, String>,
     /// Contradictions between policies. None of them would be applied as it is now.
-    pub conflicts: Vec<Conflict>,
+    conflicts: Vec<Conflict>,
     /// The host's refusals. With one of them nothing changes.
-    pub refusals: Vec<String>,
+    refusals: Vec<String>,
     /// The changes.
-    pub changes: Vec<Change>,
+    changes: Vec<Change>,
     /// All that is wanted of the node.
-    pub desired: Value,
+    desired: Value,
 }
 
 /// Plans these policies, by name, on a node. References to secrets are not looked up: they count as

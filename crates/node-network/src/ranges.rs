@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Returns the mistakes in a state that has known keys only, and no references.
-pub fn mistakes(state: &Value) -> Vec<StateError> {
+pub(crate) fn mistakes(state: &Value) -> Vec<StateError> {
     let mut found = Vec::new();
     for interface in interfaces(state)
         .iter()

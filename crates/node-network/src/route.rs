@@ -8,17 +8,17 @@ use serde_json::Value;
 
 /// A list of a state whose entries are a set.
 #[derive(Clone, Copy, Debug)]
-pub struct List {
+pub(crate) struct List {
     /// Its section. The entries stand in `config` there.
-    pub section: &'static str,
+    pub(crate) section: &'static str,
     /// Returns the key of an entry.
-    pub key: fn(&Value) -> String,
+    pub(crate) key: fn(&Value) -> String,
     /// Reports whether the first entry describes the second one.
-    pub matches: fn(&Value, &Value) -> bool,
+    pub(crate) matches: fn(&Value, &Value) -> bool,
 }
 
 /// Routes and routing rules.
-pub const LISTS: [List; 2] = [
+pub(crate) const LISTS: [List; 2] = [
     List {
         section: "routes",
         key,
@@ -36,7 +36,7 @@ const MAIN_TABLE: u64 = 254;
 
 /// Returns the key of a route: its destination and its table. All else (metric, source, MTU …) are
 /// properties of it.
-pub fn key(route: &Value) -> String {
+pub(crate) fn key(route: &Value) -> String {
     let mut key = network(&text(&route["destination"]));
     if key.is_empty() {
         key = "any".to_owned();
@@ -63,7 +63,7 @@ pub fn key(route: &Value) -> String {
 }
 
 /// Returns the key of a routing rule: the whole rule, because any change makes it another rule.
-pub fn rule_key(rule: &Value) -> String {
+pub(crate) fn rule_key(rule: &Value) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut keys: Vec<_> = rule
         .as_object()
@@ -89,7 +89,7 @@ fn prefix(entry: &Value, key: String) -> String {
 }
 
 /// Reports whether an entry says what must not be there. An omitted field is then a wildcard.
-pub fn is_absent(entry: &Value) -> bool {
+pub(crate) fn is_absent(entry: &Value) -> bool {
     entry["state"] == "absent"
 }
 
@@ -100,7 +100,7 @@ fn table(value: &Value) -> Option<u64> {
 
 /// Reports whether `found` is the route that `wanted` describes. A value that `wanted` omits may be
 /// anything, as in nmstate.
-pub fn matches(wanted: &Value, found: &Value) -> bool {
+fn matches(wanted: &Value, found: &Value) -> bool {
     let fields = wanted.as_object().into_iter().flatten();
     fields
         .filter(|(_, value)| !value.is_null())
@@ -125,7 +125,7 @@ pub fn matches(wanted: &Value, found: &Value) -> bool {
 }
 
 /// Reports whether `found` is the routing rule that `wanted` describes.
-pub fn rule_matches(wanted: &Value, found: &Value) -> bool {
+fn rule_matches(wanted: &Value, found: &Value) -> bool {
     let fields = wanted.as_object().into_iter().flatten();
     fields
         .filter(|(_, value)| !value.is_null())

@@ -69,7 +69,7 @@ pub fn mistakes(state: &Value) -> Vec<StateError> {
 
 /// The words that nmstate takes at a place below a section of a type of interface, in its order.
 /// None where it takes other values.
-pub fn words(kind: &str, section: &str, place: &[&str]) -> Vec<&'static str> {
+pub(crate) fn words(kind: &str, section: &str, place: &[&str]) -> Vec<&'static str> {
     let node = place
         .iter()
         .fold(&SCHEMA["types"][kind][section], |node, key| {
@@ -83,7 +83,7 @@ pub fn words(kind: &str, section: &str, place: &[&str]) -> Vec<&'static str> {
 
 /// An entry of a list (`interfaces`, `routes.running` …) with numbers and booleans where nmstate
 /// reads texts as such.
-pub fn typed(list: &[String], entry: &Value) -> Value {
+pub(crate) fn typed(list: &[String], entry: &Value) -> Value {
     let typed = |node: Option<&Value>, value: &Value| {
         node.map_or_else(|| value.clone(), |node| convert(node, value))
     };

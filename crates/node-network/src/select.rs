@@ -7,7 +7,7 @@ use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
 
 /// Why a policy is not for a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unselected {
+pub(crate) enum Unselected {
     /// A label of `spec.nodeSelector` that the node has not, or with another value.
     #[error("spec.nodeSelector wants the label {key}={wanted}, and the node has {}", found.as_ref().map_or("no such label".to_owned(), |found| format!("{key}={found}")))]
     Label {
@@ -28,12 +28,12 @@ pub enum Unselected {
 
 /// Reports whether a node with these labels is selected: by all of `nodeSelector` and all of
 /// `nodeLabelSelector`. Without either, every node is.
-pub fn selects(spec: &Spec, labels: &BTreeMap<String, String>) -> bool {
+pub(crate) fn selects(spec: &Spec, labels: &BTreeMap<String, String>) -> bool {
     select(spec, labels).is_ok()
 }
 
 /// Like [`selects`], with the first reason against it.
-pub fn select(spec: &Spec, labels: &BTreeMap<String, String>) -> Result<(), Unselected> {
+pub(crate) fn select(spec: &Spec, labels: &BTreeMap<String, String>) -> Result<(), Unselected> {
     for (key, wanted) in spec.node_selector.iter().flatten() {
         let found = labels.get(key);
         if found != Some(wanted) {

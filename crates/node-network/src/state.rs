@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 /// Looks whether nmstate can take a state, as far as that can be said without the host. It must be
 /// in today's spelling, without captures and secret references.
-pub fn check(state: &Value) -> Result<(), StateError> {
+pub(crate) fn check(state: &Value) -> Result<(), StateError> {
     schema::mistakes(state)
         .into_iter()
         .chain(ranges::mistakes(state))

@@ -30,7 +30,7 @@ pub enum StateError {
 }
 
 /// The known word that one looks like, if one does.
-pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let plain = |text: &str| text.replace(['-', '_'], "").to_ascii_lowercase();
     let rated = known.into_iter().map(|candidate| {
         (

@@ -71,7 +71,7 @@ pub enum TranslateError {
 }
 
 /// The desired state in today's spelling. Everything that is wrong with it, if anything is.
-pub fn translate(desired: &Value) -> Result<Value, Vec<TranslateError>> {
+pub(crate) fn translate(desired: &Value) -> Result<Value, Vec<TranslateError>> {
     let mut state = without_nulls(desired);
     let mut errors = Vec::new();
     for interface in state

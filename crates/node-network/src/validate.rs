@@ -1,4 +1,4 @@
-//! Lists all mistakes in an object of nmstate.io. [`crate::check`] finds the mistakes inside a
+//! Lists all mistakes in a policy or an `NMState`. [`crate::check`] finds the mistakes inside a
 //! desired state.
 //!
 //! All rules are in the schemas too, as CEL, or in an admission policy, so that `kubectl apply`
@@ -9,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use regex::Regex;
 use serde_json::Value;
 use weft_api::node_network::{
-    InterfaceFilter, InterfaceMatch, NMStateSpec, NodeNetworkConfigurationPolicySpec,
-    NodeNetworkStateSpec, Probe, patterns,
+    InterfaceFilter, InterfaceMatch, NMStateSpec, NodeNetworkConfigurationPolicySpec, Probe,
+    patterns,
 };
 use weft_operands::{
     problems::{Problems, given},
@@ -30,7 +30,7 @@ const INSTALLATION_NAME: usize = 55;
 const PRIORITY: i64 = 1_000_000_000;
 
 /// Returns the mistakes in a policy, or an empty list.
-pub fn policy(name: &str, spec: &NodeNetworkConfigurationPolicySpec) -> Vec<Problem> {
+pub(crate) fn policy(name: &str, spec: &NodeNetworkConfigurationPolicySpec) -> Vec<Problem> {
     // No `..`: a field that is new has to be checked here, or named as one that needs no check.
     let NodeNetworkConfigurationPolicySpec {
         node_selector,
@@ -85,20 +85,8 @@ pub fn policy(name: &str, spec: &NodeNetworkConfigurationPolicySpec) -> Vec<Prob
     problems.into_vec()
 }
 
-/// Returns the mistakes in the specification of a `NodeNetworkState`.
-pub fn state(name: &str, spec: &NodeNetworkStateSpec) -> Vec<Problem> {
-    let mut problems = Problems::default();
-    if let Some(node) = given(&spec.node_name).filter(|node| *node != name) {
-        let message = format!(
-            "{node:?} is another node: a NodeNetworkState is about the node of its own name, {name}: set it to that, or remove it"
-        );
-        problems.push("spec.nodeName", message);
-    }
-    problems.into_vec()
-}
-
 /// Returns the mistakes in an `NMState`.
-pub fn installation(name: &str, spec: &NMStateSpec) -> Vec<Problem> {
+pub(crate) fn installation(name: &str, spec: &NMStateSpec) -> Vec<Problem> {
     let mut problems = Problems::default();
     name_fits(name, INSTALLATION_NAME, &mut problems);
     scheduling::node_selector(

@@ -13,7 +13,6 @@ fn read<T: DeserializeOwned>(spec: &Value) -> Result<T, String> {
 /// The problems of an object that is named one.
 fn problems(kind: &str, spec: &Value) -> Result<Vec<Problem>, String> {
     match kind {
-        "NodeNetworkState" => Ok(state("one", &read(spec)?)),
         "NMState" => Ok(installation("one", &read(spec)?)),
         _ => Ok(policy("one", &read(spec)?)),
     }
@@ -30,7 +29,12 @@ fn validation_agrees_with_the_api() {
             .unwrap_or("NodeNetworkConfigurationPolicy")
             .to_owned()
     };
-    for case in cases["accepted"].as_array().unwrap() {
+    // Only the API server checks a NodeNetworkState.
+    let cases_of = |outcome: &str| {
+        let all = cases[outcome].as_array().unwrap().iter();
+        all.filter(|case| kind(case) != "NodeNetworkState")
+    };
+    for case in cases_of("accepted") {
         assert_eq!(
             problems(&kind(case), &case["spec"]),
             Ok(vec![]),
@@ -38,7 +42,7 @@ fn validation_agrees_with_the_api() {
             case["name"]
         );
     }
-    for case in cases["refused"].as_array().unwrap() {
+    for case in cases_of("refused") {
         // A value of the wrong type cannot be read, except in fields that keep everything.
         let typed = case["by"] == "schema"
             && case["message"]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// Reports whether what is wanted of a port's VLANs is so. An omitted value may be anything, except
 /// for the tags of a trunk: they are a complete list. `{}` wants no VLAN filtering.
-pub fn same(wanted: &Value, is: &Value) -> bool {
+pub(crate) fn same(wanted: &Value, is: &Value) -> bool {
     let Some(wanted) = wanted.as_object() else {
         return wanted.is_null() || wanted == is;
     };

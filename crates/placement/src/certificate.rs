@@ -1,5 +1,5 @@
-//! A certificate and its private key, as Apache wants them: it starts with no others, and tells
-//! only its log.
+//! A certificate and its private key, as Apache wants them. Apache starts with no others, and
+//! writes the reason to its log only.
 
 use rustls::{
     crypto::ring::sign::any_supported_type,

@@ -499,7 +499,9 @@ mod tests {
                 "Reconciling"
             ]
         );
-        assert!(conditions.iter().all(|one| one.status == "Unknown"
+        let (reconciling, others) = conditions.split_last().unwrap();
+        assert_eq!(reconciling.status, "True");
+        assert!(others.iter().all(|one| one.status == "Unknown"
             && one.reason.as_deref() == Some("Init")
             && one.severity.is_none()));
         assert_eq!(

@@ -130,7 +130,7 @@ fn placement_conf(config: &Config, inputs: &Inputs) -> Result<String, IniError> 
     Ok(ini.into_text())
 }
 
-/// PyMySQL encrypts, and verifies the server, when it is told of certificates. The switch `ssl` is
+/// PyMySQL encrypts, and verifies the server, when the file names certificates. The switch `ssl` is
 /// for programs of MariaDB.
 fn my_cnf(inputs: &Inputs) -> String {
     if inputs.database_tls {

@@ -17,7 +17,7 @@ use crate::{
 
 /// The annotation of pods by which Multus attaches them to networks.
 pub const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
-/// The annotation in which Multus tells what it has done.
+/// The annotation in which Multus reports the networks of a pod and its addresses there.
 pub const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 /// How long the name of an interface is at most, in Linux.
 const INTERFACE_LENGTH: usize = 15;
@@ -179,8 +179,8 @@ fn is_current(pod: &Value, deployment: &Value) -> bool {
         && hash(pod) == hash(template)
 }
 
-/// The addresses of a pod by network, in the order in which it tells them. A pod that tells nothing
-/// yet has none.
+/// Returns the addresses of a pod by network, in the order of its annotation [`NETWORK_STATUS`].
+/// There are none while the pod lacks the annotation.
 fn told(pod: &Value) -> Result<Vec<(String, Vec<String>)>, serde_json::Error> {
     let Some(status) = Live::of(pod).annotation(NETWORK_STATUS) else {
         return Ok(Vec::new());

@@ -177,8 +177,8 @@ pub fn unpermitted(
     direct::unpermitted(&config, settings, &Ahead::new(Given::Files(objects)))
 }
 
-/// Looks ahead to the end of a PlacementAPI: what is let go of others' objects, and what has to be
-/// asked before more can be said.
+/// Looks ahead to the deletion of a PlacementAPI. Returns the other controllers' objects that Weft
+/// would release, and the questions that need an answer before the preview can say more.
 pub fn preview_departure(
     resource: &PlacementApi,
     given: Given,

@@ -60,10 +60,10 @@ impl Database {
         }
     }
 
-    /// The host that it runs on, as far as the address tells.
+    /// Returns the host that the database runs on, if the address names one.
     pub fn host(&self) -> Option<String> {
-        // Status tells the host to everybody: of what is no address nothing is one, whatever the
-        // Secret holds.
+        // Everybody who reads status sees the host. A text that is no address may be anything in
+        // the Secret, so no part of it counts as a host.
         if matches!(self, Database::Url(url) if !url.contains("://")) {
             return None;
         }

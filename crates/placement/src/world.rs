@@ -1,8 +1,8 @@
 //! The input of an assessment: objects in the namespace of the PlacementAPI, its own and others'.
 //!
-//! The operator answers from what its watches have told, and watches whatever is asked for: so that
-//! a Secret is looked at is all that is needed to hear of its changes. A preview answers from what
-//! it has read.
+//! The operator answers from its watches, and watches every object that an assessment asks for. So
+//! an assessment that reads a Secret runs again when the Secret changes. A preview answers from the
+//! objects that it has read.
 
 use std::sync::Arc;
 
@@ -183,9 +183,10 @@ impl Secret {
         Ok(value)
     }
 
-    /// The text under a key, for example a password: blanks are part of it, a control character is
-    /// in none. It is refused here, before anybody is told of the value: a password with a line
-    /// break would be set in Keystone, and then fit into no file.
+    /// Returns the text under a key, for example a password. Blanks are part of it.
+    ///
+    /// A text with a control character is an error here, before Weft sends the value anywhere.
+    /// Keystone would accept a password with a line break, which then fits into no file.
     ///
     /// # Errors
     /// There is no such key, nothing under it, or no such text.

@@ -59,7 +59,7 @@ fn merge(live: &Value, file: &Value, last: Option<&Value>) -> Value {
     let mut merged = there.clone();
     merged.retain(|field, _| wanted.contains_key(field) || !before.contains_key(field));
     for (field, value) in wanted {
-        // A null in a file means that the field shall not be there.
+        // A null in a file removes the field.
         let value = if value.is_null() {
             Value::Null
         } else {

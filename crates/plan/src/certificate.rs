@@ -7,9 +7,9 @@ use crate::ObjectKey;
 /// A certificate for a webhook's server, signed by a certificate authority of Weft.
 ///
 /// The objects named here are part of the decision's units like all others, and are left empty
-/// there: `data` of the two Secrets, and `caBundle` of the webhooks. The runtime fills them in each
-/// pass from what is in the cluster (`weft-certificates`). So labels, inventory, drift repair and
-/// removal are the same as for any other object.
+/// there: `data` of the two Secrets, and `caBundle` of the webhooks. Each reconcile fills them from
+/// the objects in the cluster (`weft-certificates`). So labels, inventory, drift repair and removal
+/// are the same as for any other object.
 ///
 /// Another source of certificates (cert-manager, OpenShift's service-ca) needs none of this: a
 /// domain that chooses it by [`crate::Facts`] writes that source's objects or annotations into its

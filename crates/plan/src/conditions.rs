@@ -1,5 +1,5 @@
-//! The conditions that say how a resource fares, in the words of the operators that users and their
-//! tools know.
+//! The conditions that report the state of a resource, in the words of the operators that users and
+//! their tools know.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

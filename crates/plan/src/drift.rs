@@ -369,7 +369,7 @@ mod tests {
             Some(Deviation::Changed(_))
         ));
         assert_eq!(held(&same, &before, None), Some(Deviation::Missing));
-        // A deleted field, which its owners tell as little as one that was never there.
+        // A deleted field. `managedFields` lists it no more than a field that was never there.
         assert!(matches!(
             held(&same, &before, Some(&live(&json!({"a": "1"}), &json!({})))),
             Some(Deviation::Changed(_))

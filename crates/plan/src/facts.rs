@@ -100,7 +100,7 @@ pub struct Node {
     pub os_image: String,
     /// `linux` or `windows`.
     pub operating_system: String,
-    /// True if it carries MicroK8s' label: its kubelet does not tell.
+    /// True if it carries MicroK8s' label. The version of its kubelet does not name MicroK8s.
     pub is_microk8s: bool,
     /// `spec.podCIDRs`: the ranges that the controller-manager gave it, at most one a family. Empty
     /// while it has none.
@@ -277,7 +277,7 @@ impl Facts {
         })
     }
 
-    /// Adds what a [`Fact::view`] of the object of this name tells.
+    /// Adds the facts in a [`Fact::view`] of the object of this name.
     pub fn add(&mut self, fact: Fact, name: &str, view: &Value) {
         match fact {
             Fact::Definitions => drop(self.definitions.insert(name.to_owned())),
@@ -324,8 +324,8 @@ impl Facts {
         }
     }
 
-    /// Adds what the pods of these namespaces tell of their nodes' networks. Where two tell of one
-    /// node, one being replaced by the other, the later one counts.
+    /// Adds the reports of the pods of these namespaces about their nodes' networks. If two pods
+    /// report about one node, because one replaces the other, the report of the later pod counts.
     pub fn hear<'a>(&mut self, pods: impl IntoIterator<Item = &'a PodView>, namespaces: &[&str]) {
         let mut latest: BTreeMap<&str, &PodView> = BTreeMap::new();
         let rank = |pod: &PodView| (!pod.deleting, pod.since, pod.uid.clone());

@@ -70,8 +70,8 @@ pub fn is_kept_for_ever(kind: Kind) -> bool {
 }
 
 /// Gives every object Weft's label and, where it may go with the resource, the owner reference: the
-/// garbage collector deletes what has one. `outlives` tells of which units nothing may (see
-/// [`ObjectSet::outlives`](crate::ObjectSet::outlives)).
+/// garbage collector deletes what has one. `outlives` returns true for a unit whose objects stay
+/// (see [`ObjectSet::outlives`](crate::ObjectSet::outlives)).
 pub fn owned(mut units: Vec<Unit>, owner: &Owner, outlives: impl Fn(&str) -> bool) -> Vec<Unit> {
     for unit in &mut units {
         let outlives = outlives(&unit.name);

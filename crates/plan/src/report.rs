@@ -83,13 +83,13 @@ pub struct Failure {
 /// The class of a failure. It chooses retry and reason, wherever the failure arose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FailureClass {
-    /// The cluster lacks what the unit needs: waits until it is there, which facts tell.
+    /// The cluster lacks what the unit needs: waits until the facts show that it is there.
     Absent,
     /// It can never succeed as it is: waits for a change of what it is made from. Weft watches all
     /// of that.
     Invalid,
-    /// Somebody has deleted the object, and finalizers still hold it: waits for its end, which a
-    /// watch tells.
+    /// The object is being deleted, and finalizers still hold it: waits until a watch reports that
+    /// it is gone.
     Leaving,
     /// Something refuses it that Weft cannot watch, for example an admission policy: tried again,
     /// ever more seldom.

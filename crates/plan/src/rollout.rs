@@ -208,7 +208,7 @@ pub fn last_words(pod: &Value) -> Option<Trouble> {
     })
 }
 
-/// How many characters of one text are told.
+/// How many characters of one text a message shows.
 const TOLD: usize = 300;
 
 fn one_line(text: &str) -> String {

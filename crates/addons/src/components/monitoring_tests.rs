@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use promql_parser::{
     label::MatchOp,
-    parser::{self, Expr},
+    parser::{self, Expr, VectorSelector},
 };
 use serde_json::{Value, json};
 use weft_plan::{Decision, Domain, Facts, Input};
@@ -63,18 +63,20 @@ fn rules(decision: &Decision) -> BTreeMap<String, Value> {
 
 /// The series that an expression is made from, each with the namespace that it is about.
 fn series(expression: &Expr, found: &mut Vec<(String, Option<String>)>) {
+    let mut add = |selector: &VectorSelector| {
+        let namespace = selector
+            .matchers
+            .matchers
+            .iter()
+            .find(|matcher| matcher.name == "namespace" && matcher.op == MatchOp::Equal);
+        found.push((
+            selector.name.clone().unwrap(),
+            namespace.map(|matcher| matcher.value.clone()),
+        ));
+    };
     match expression {
-        Expr::VectorSelector(selector) => {
-            let namespace = selector
-                .matchers
-                .matchers
-                .iter()
-                .find(|matcher| matcher.name == "namespace" && matcher.op == MatchOp::Equal);
-            found.push((
-                selector.name.clone().unwrap(),
-                namespace.map(|matcher| matcher.value.clone()),
-            ));
-        }
+        Expr::VectorSelector(selector) => add(selector),
+        Expr::MatrixSelector(selector) => add(&selector.vs),
         Expr::Aggregate(aggregate) => series(&aggregate.expr, found),
         Expr::Binary(binary) => [&binary.lhs, &binary.rhs]
             .into_iter()

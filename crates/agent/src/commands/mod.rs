@@ -80,6 +80,7 @@ pub enum Offline {
     /// Exits with 0 if nothing would change, with 1 if something would, with 2 if that could not be
     /// found out.
     Plan {
+        /// The policy or state
         #[command(flatten)]
         from: From,
         /// How to show it

@@ -354,6 +354,6 @@ mod tests {
                 .contains("it is gone")
         );
         assert_eq!(condition(&blind, "Backend"), condition(&first, "Backend"));
-        assert_eq!(blind.conditions.len(), 4);
+        assert_eq!(blind.conditions.len(), 6);
     }
 }

@@ -21,7 +21,7 @@ pub const PODS_POLICY: &str = "weft-network-addons-pods";
 const OPERATORS: &[&str] = &["cluster-network-addons-operator", "weft-operator"];
 /// The Secrets that KubeMacPool makes.
 const OF_KUBEMACPOOL: &str = "['kubemacpool-mutator-ca', 'kubemacpool-service']";
-/// The annotation that tells the networks of a pod.
+/// The annotation of a pod that lists the networks that Multus attached.
 const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 
 /// Three `ValidatingAdmissionPolicy`s, each with its binding.

@@ -195,9 +195,9 @@ pub struct KubeMacPool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Macvtap {
-    /// The name of the ConfigMap, in the namespace of the components, that tells the device plugin
-    /// which interfaces to offer. Left out, it stays as it was last applied. The first time it is
-    /// macvtap-deviceplugin-config.
+    /// The name of the ConfigMap, in the namespace of the components, that lists the interfaces
+    /// that the device plugin offers. Left out, it stays as it was last applied. The first time it
+    /// is macvtap-deviceplugin-config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), extend("x-kubernetes-validations" = rules::config_map_name()))]
     pub device_plugin_config: Option<String>,

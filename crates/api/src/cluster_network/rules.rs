@@ -56,8 +56,8 @@ fn of_family(blocks: &str, family: u8) -> String {
     )
 }
 
-/// OpenShiftSDN has to be told how much of each block a node gets. `share` is how one says so in
-/// this spelling of the list.
+/// OpenShiftSDN needs the size of each node's share of a block. `share` names the field that gives
+/// this size in this spelling of the list.
 fn divided_by_openshift_sdn(list: &str, share: &str) -> Rule {
     let blocks = format!("self.{list}");
     let has_share =

@@ -32,7 +32,8 @@ pub struct NetworkConfigStatus {
     pub refused_change: Option<RefusedChange>,
 
     /// The type of the default network that has once been on all nodes. From then on pods use it,
-    /// and its MTU stays as it is. Until then, it goes down to what the nodes tell of themselves.
+    /// and its MTU stays as it is. Until then, the operator lowers the MTU to fit the MTUs that the
+    /// nodes report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub established_network: Option<String>,
 

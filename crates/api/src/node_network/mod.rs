@@ -59,9 +59,11 @@ pub const POLICY_LABEL: &str = "nmstate.io/policy";
 /// How long the value of a label is at most.
 const LABEL: usize = 63;
 
-/// The value of [`NODE_LABEL`] for a node: its name. A node's name may have 253 characters, and a
-/// label's value 63: of a longer one it is the beginning, and 16 digits that tell it from others
-/// that begin like that (FNV-1a, of 64 bits).
+/// Returns the value of [`NODE_LABEL`] for a node, which is the node's name if it fits.
+///
+/// A node's name may have 253 characters, and a label's value 63. The value for a longer name is
+/// the beginning of the name and 16 hexadecimal digits of its hash (FNV-1a, 64 bits), because other
+/// names may begin alike.
 pub fn node_label(node: &str) -> String {
     if node.len() <= LABEL {
         return node.to_owned();
@@ -76,7 +78,7 @@ pub fn node_label(node: &str) -> String {
 /// The label of a `NodeNetworkState` whose change makes the agent report at once.
 pub const FORCE_REFRESH_LABEL: &str = "nmstate.io/force-nns-refresh";
 /// The annotation of a `NodeNetworkState` that says until when, at the latest, an agent acts on
-/// that node on demand: no pod of a DaemonSet tells of it.
+/// that node on demand. Such an agent has no pod of the DaemonSet by which to find it.
 pub const AGENT_UNTIL_ANNOTATION: &str = "weft.network/agent-until";
 /// The annotation of a policy whose change makes nodes where it failed try again.
 pub const RETRY_ANNOTATION: &str = "weft.network/retry";

@@ -272,12 +272,18 @@ impl Cluster {
             conditions.retain(|condition| condition != "Upgradeable=True");
             let known =
                 resource["status"]["observedGeneration"] == resource["metadata"]["generation"];
-            let well = ["Available=True", "Progressing=False", "Degraded=False"].map(str::to_owned);
+            let well = [
+                "Available=True",
+                "Progressing=False",
+                "Degraded=False",
+                "Ready=True",
+            ]
+            .map(str::to_owned);
             let mut wanted = well
                 .into_iter()
                 .chain(others.iter().map(|other| format!("{other}=True")));
             if known
-                && conditions.len() == 3 + others.len()
+                && conditions.len() == 4 + others.len()
                 && wanted.all(|wanted| conditions.contains(&wanted))
             {
                 return Ok(resource);

@@ -256,7 +256,8 @@ async fn objects_that_the_switch_does_not_replace_block() {
     control_plane
         .kubectl_with_input(
             &["-n", "cloud", "apply", "-f", "-"],
-            &example("placement/placement.yaml").replace("namespace: openstack", "namespace: cloud"),
+            &example("placement/placement.yaml")
+                .replace("namespace: openstack", "namespace: cloud"),
         )
         .await
         .unwrap();

@@ -16,11 +16,11 @@ use weft_plan::{Facts, Kind, Manifest, ManifestError, Unit, kinds};
 use super::{AGENT, Settings, config::Effective, settings::NAMESPACE};
 
 /// The unit of the agent.
-pub const AGENT_UNIT: &str = "agent";
+pub(super) const AGENT_UNIT: &str = "agent";
 /// The unit of its namespace, which is never removed.
-pub const NAMESPACE_UNIT: &str = "namespace";
+const NAMESPACE_UNIT: &str = "namespace";
 /// The unit that owns the objects for Prometheus Operator.
-pub const MONITORING_UNIT: &str = "monitoring";
+pub(super) const MONITORING_UNIT: &str = "monitoring";
 
 const NAMESPACE_FILE: &str = include_str!("../../../../components/nmstate/namespace.yaml");
 const FILES: [&str; 2] = [
@@ -31,7 +31,7 @@ const CONSTRAINTS: &str = include_str!("../../../../components/nmstate/openshift
 const MONITORING: &str = include_str!("../../../../components/nmstate/monitoring.yaml");
 
 /// Every kind that a unit may hold.
-pub const KINDS: &[Kind] = &[
+pub(super) const KINDS: &[Kind] = &[
     kinds::NAMESPACE,
     kinds::SERVICE_ACCOUNT,
     kinds::ROLE,
@@ -48,7 +48,7 @@ pub const KINDS: &[Kind] = &[
 /// Why objects could not be built. Manifests and overlays are ours, so each of these is a defect of
 /// Weft.
 #[derive(Debug, thiserror::Error)]
-pub enum BuildError {
+pub(super) enum BuildError {
     /// A manifest or an overlay is wrong.
     #[error(transparent)]
     Manifest(#[from] ManifestError),

@@ -13,8 +13,8 @@ const DEPLOYING: &str = "Deploying";
 const INTERNAL_ERROR: &str = "InternalError";
 
 /// The usual conditions. Each has a reason, as there. Mistakes in the resource, and trouble on the
-/// nodes, have a reason of their own, which kubernetes-nmstate did not distinguish. `Available`
-/// also tells of fields without effect.
+/// nodes, have a reason of their own, which kubernetes-nmstate did not distinguish. The message of
+/// `Available` also names the fields without effect.
 pub(super) fn conditions(report: &Report, previous: &Value, now: Timestamp) -> Vec<Condition> {
     let mut all = weft_plan::conditions(report, previous, now);
     if report.blocked.is_some() {

@@ -22,35 +22,35 @@ const LOG_LEVEL: &str = "info";
 
 /// The complete configuration.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Effective {
+pub(super) struct Effective {
     /// Of the agent's pods.
-    pub affinity: Option<Affinity>,
+    pub(super) affinity: Option<Affinity>,
     /// Of the agent's pods.
-    pub node_selector: BTreeMap<String, String>,
+    pub(super) node_selector: BTreeMap<String, String>,
     /// Of the agent's pods.
-    pub tolerations: Vec<Toleration>,
+    pub(super) tolerations: Vec<Toleration>,
     /// The name that the probe for DNS looks up.
-    pub dns_probe: String,
+    pub(super) dns_probe: String,
     /// How much the agent logs.
-    pub log_level: String,
+    pub(super) log_level: String,
     /// Names of interfaces to report, as patterns. None means all.
-    pub include: Vec<String>,
+    pub(super) include: Vec<String>,
     /// Names of interfaces not to report, as patterns.
-    pub exclude: Vec<String>,
+    pub(super) exclude: Vec<String>,
     /// How many nodes may be changed at a time.
-    pub max_unavailable: Option<IntOrString>,
+    pub(super) max_unavailable: Option<IntOrString>,
     /// Fields that are kept without effect. The others are empty.
     kept: Box<NMStateSpec>,
 }
 
 impl Effective {
     /// Fields that are kept without effect.
-    pub fn kept(&self) -> &NMStateSpec {
+    pub(super) fn kept(&self) -> &NMStateSpec {
         &self.kept
     }
 
     /// In the form of the resource's specification, every default written out.
-    pub fn spec(&self) -> NMStateSpec {
+    pub(super) fn spec(&self) -> NMStateSpec {
         let given =
             |patterns: &[String]| Some(patterns.to_vec()).filter(|patterns| !patterns.is_empty());
         let filter = InterfaceFilter {
@@ -78,7 +78,7 @@ impl Effective {
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn read(resource: &Value) -> Result<Effective, Vec<Problem>> {
+pub(super) fn read(resource: &Value) -> Result<Effective, Vec<Problem>> {
     let spec = parse(resource)?.spec;
     let problems = validate::installation(Live::of(resource).name(), &spec);
     if problems.is_empty() {

@@ -2,12 +2,12 @@
 //!
 //! A decision goes through three steps, one module each: [`config`] turns the resource into a
 //! [`config::Effective`], every default filled in, or lists all that is wrong with it. [`build`]
-//! makes units of objects from the manifests under `components/nmstate`. [`conditions`] says how
-//! that fares. [`original`] knows what kubernetes-nmstate left.
+//! makes units of objects from the manifests under `components/nmstate`. [`conditions`] reports
+//! their state. [`original`] knows the objects that kubernetes-nmstate left.
 
-pub mod build;
+mod build;
 mod conditions;
-pub mod config;
+mod config;
 mod original;
 pub mod settings;
 
@@ -22,9 +22,9 @@ use weft_plan::{
 pub use settings::{Settings, SettingsError};
 
 /// On all pods of the agent. Policies count the nodes where one with this label runs.
-pub const AGENT_LABEL: &str = "component=kubernetes-nmstate-handler";
+const AGENT_LABEL: &str = "component=kubernetes-nmstate-handler";
 /// The DaemonSet of the agent.
-pub const AGENT: &str = "nmstate-handler";
+const AGENT: &str = "nmstate-handler";
 
 /// The agent on the nodes.
 #[derive(Clone, Debug)]
@@ -36,11 +36,6 @@ impl NodeNetwork {
     /// The domain under these settings.
     pub fn new(settings: Settings) -> Self {
         Self { settings }
-    }
-
-    /// Its settings.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
     }
 }
 

@@ -11,7 +11,7 @@ const OPERATOR: &str = "nmstate-operator";
 /// Its operator, and its agent, which goes on changing nodes where the operator is gone.
 pub(super) const OPERATORS: &[(Kind, &str)] =
     &[(kinds::DEPLOYMENT, OPERATOR), (kinds::DAEMON_SET, AGENT)];
-/// On Weft's own Deployment, to tell it from the original's, which has the same name.
+/// The label of Weft's own Deployment. The original's has the same name and lacks this label.
 const COMPONENT_LABEL: &str = "weft.network/component";
 /// On nearly all that it makes.
 const APP: &str = "kubernetes-nmstate";

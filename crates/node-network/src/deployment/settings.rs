@@ -9,7 +9,7 @@ use weft_operands::{
 };
 
 /// The namespace of operator and agents unless something else is said.
-pub const NAMESPACE: &str = "nmstate";
+pub(super) const NAMESPACE: &str = "nmstate";
 /// The environment variable that names the agent's image.
 pub const IMAGE_VARIABLE: &str = "RELATED_IMAGE_HANDLER_IMAGE";
 /// The agent's image unless something else is said.
@@ -19,17 +19,17 @@ pub const IMAGE: &str = concat!("localhost/weft-agent:", env!("CARGO_PKG_VERSION
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The namespace of the agents, and of the Secrets that policies name.
-    pub namespace: String,
+    pub(super) namespace: String,
     /// Where the operator runs and keeps its notes.
     pub operator_namespace: String,
     /// The agent's image.
-    pub image: String,
+    pub(super) image: String,
     /// When that is pulled.
-    pub image_pull_policy: PullPolicy,
+    pub(super) image_pull_policy: PullPolicy,
     /// Namespace and ServiceAccount of the Prometheus that may find the operator's metrics.
-    pub prometheus: (String, String),
+    pub(super) prometheus: (String, String),
     /// Variables of the agents that the operator's environment sets, by name.
-    pub of_agents: BTreeMap<&'static str, u32>,
+    pub(super) of_agents: BTreeMap<&'static str, u32>,
 }
 
 /// Variables that the operator hands on to the agents, with the range of each.

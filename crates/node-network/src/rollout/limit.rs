@@ -8,7 +8,7 @@ const DEFAULT: u64 = 50;
 /// `maxUnavailable` of so many nodes: a number, or a share in percent, rounded up. At least 1. A
 /// value that is neither counts as [`DEFAULT`] percent, as in kubernetes-nmstate. A number may be
 /// written as a text, too.
-pub fn scaled(max_unavailable: Option<&IntOrString>, nodes: usize) -> usize {
+pub(super) fn scaled(max_unavailable: Option<&IntOrString>, nodes: usize) -> usize {
     let limit = match max_unavailable {
         None => None,
         Some(IntOrString::Int(number)) => Some(usize::try_from(*number).unwrap_or_default()),

@@ -341,7 +341,7 @@ fn nodes_that_are_to_be_left_alone_hold_up_nobody() {
         !cluster.enactments.contains_key("node-0.p"),
         "nothing is asked of it"
     );
-    // One that had begun, or was only told to, and one that has failed.
+    // A node that had begun, one that only had the permission, and one that has failed.
     cluster.merge("p", "desiredState", json!({"hostname": {"config": "h"}}));
     cluster.operate();
     cluster.act("node-1", true);
@@ -412,17 +412,9 @@ fn policies_that_contradict_each_other_both_say_so() {
     cluster.settle(true);
     let conflict = |cluster: &Cluster, policy: &str| {
         let status = cluster.status(policy);
-        let last = status["conditions"]
-            .as_array()
-            .unwrap()
-            .last()
-            .unwrap()
-            .clone();
-        if last["type"] == "Conflict" {
-            last
-        } else {
-            Value::Null
-        }
+        weft_plan::condition(&status, "Conflict")
+            .cloned()
+            .unwrap_or_default()
     };
     assert_eq!(conflict(&cluster, "a"), Value::Null);
     let told = r#"policies "a" and "b" disagree"#;
@@ -444,8 +436,11 @@ fn policies_that_contradict_each_other_both_say_so() {
         assert_eq!(
             cluster.says(policy).0,
             "Available",
-            "what holds beside it is shown first"
+            "kubectl get shows the state of the nodes first"
         );
+        let status = cluster.status(policy);
+        let stalled = weft_plan::condition(&status, "Stalled").unwrap();
+        assert_eq!(stalled["reason"], "PoliciesDisagree");
     }
     // It is over once the agents say so.
     cluster.policies.get_mut("a").unwrap()["status"] = cluster.status("a");
@@ -590,25 +585,29 @@ fn another_operator_in_the_way_is_told_first_and_its_own_words_stay() {
             .collect::<Vec<_>>()
     };
     let new = say(&cluster).unwrap();
-    assert_eq!(types(&new), ["Blocked"]);
-    assert_eq!(
-        new["observedGeneration"],
-        Value::Null,
-        "nobody has looked at it"
-    );
+    assert_eq!(types(&new), ["Blocked", "Ready", "Stalled"]);
+    assert_eq!(new["observedGeneration"], 1, "kstatus reads the conditions");
     cluster.policies.get_mut("p").unwrap()["status"] = new.clone();
     assert_eq!(say(&cluster), Some(new), "and that is said once");
     cluster.settle(true);
     let known = cluster.status("p");
     assert_eq!(
         types(&known),
-        ["Available", "Degraded", "Progressing", "Ignored"],
+        ["Available", "Degraded", "Progressing", "Ignored", "Ready"],
         "it goes with the other operator"
     );
     cluster.policies.get_mut("p").unwrap()["status"] = known;
     assert_eq!(
         types(&say(&cluster).unwrap()),
-        ["Blocked", "Available", "Degraded", "Progressing", "Ignored"]
+        [
+            "Blocked",
+            "Available",
+            "Degraded",
+            "Progressing",
+            "Ignored",
+            "Ready",
+            "Stalled"
+        ]
     );
     let theirs = json!({
         "conditions": [{"type": "Available", "status": "True", "reason": "SuccessfullyConfigured"}]

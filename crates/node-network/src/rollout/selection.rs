@@ -9,11 +9,11 @@ use crate::select::selects;
 
 /// The selectors of a policy. `None` if they cannot be read, and select nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Selection(Option<Box<NodeNetworkConfigurationPolicySpec>>);
+pub(super) struct Selection(Option<Box<NodeNetworkConfigurationPolicySpec>>);
 
 impl Selection {
     /// `nodeSelector` and `nodeLabelSelector` of a policy's specification, and nothing else of it.
-    pub fn of(spec: &Value) -> Self {
+    pub(super) fn of(spec: &Value) -> Self {
         let selectors: Value = ["nodeSelector", "nodeLabelSelector"]
             .iter()
             .map(|field| ((*field).to_owned(), spec[*field].clone()))
@@ -22,7 +22,7 @@ impl Selection {
     }
 
     /// Reports whether a node with these labels is one of them.
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub(super) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.0.as_ref().is_some_and(|spec| selects(spec, labels))
     }
 }

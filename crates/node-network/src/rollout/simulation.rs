@@ -131,7 +131,8 @@ fn happen(cluster: &mut Cluster, happening: &Happening) {
     }
 }
 
-/// After a node was told to change, no more of them are changed, or have failed, than may be.
+/// Checks, after a write that permits a node to change, the limits of the policy and of the cluster
+/// for nodes that are being changed or have failed.
 fn within_limits(cluster: &Cluster, action: &Action) {
     let (Action::Create { policy, wanted, .. } | Action::Change { policy, wanted, .. }) = action
     else {
@@ -187,9 +188,8 @@ fn a_failure_on_a_replaced_node_holds_no_slot() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, max_shrink_iters: 1000, ..ProptestConfig::default() })]
 
-    /// No limit is ever exceeded by a decision. Once nothing happens any more but agents that do
-    /// what they are told, it ends, and then each policy says so, and nothing is left of those that
-    /// are gone.
+    /// No decision ever exceeds a limit. Once only agents act, and carry out the decisions, the
+    /// rollout ends. Then each policy reports the end, and nothing is left of deleted policies.
     #[test]
     fn a_rollout_keeps_within_its_limits_and_ends(happenings in prop::collection::vec(happening(), 0..120)) {
         let mut cluster = Cluster::with_nodes(NODES - 1);

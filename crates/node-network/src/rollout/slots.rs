@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{
     limit,
     standing::{Standing, holds, is_in_flux},
-    view::{Decision, Enactment, Node, Phase, Policy, Wanted, World, enactment_name},
+    view::{Decision, Enactment, Node, Phase, Policy, Wanted, World},
 };
 
 /// Something to write. Each can be done, or not done, without the others.
@@ -178,21 +178,22 @@ impl<'a> Slots<'a> {
 pub(super) struct Rollout<'a> {
     name: &'a str,
     policy: &'a Policy,
-    pub nodes: Vec<OnNode<'a>>,
+    pub(super) nodes: Vec<OnNode<'a>>,
 }
 
 /// A policy on a node.
 pub(super) struct OnNode<'a> {
-    pub name: &'a str,
-    pub node: &'a Node,
+    pub(super) name: &'a str,
+    pub(super) node: &'a Node,
     /// An agent runs there that may act.
-    pub runs_agent: bool,
-    /// Nobody may act there: it holds nothing up, and what was told about it says nothing.
-    pub is_left_alone: bool,
+    pub(super) runs_agent: bool,
+    /// Nobody may act there. The node holds nothing up, and Weft ignores its earlier decision and
+    /// report.
+    pub(super) is_left_alone: bool,
     /// The policy is for this node. Else the node is to leave it.
-    pub is_matched: bool,
-    pub enactment: Option<&'a Enactment>,
-    pub standing: Standing,
+    pub(super) is_matched: bool,
+    pub(super) enactment: Option<&'a Enactment>,
+    pub(super) standing: Standing,
 }
 
 impl OnNode<'_> {
@@ -206,11 +207,12 @@ impl OnNode<'_> {
 
     /// It holds a slot of the policy. A failure does until there is a newer generation or another
     /// try, so that the rest is aborted.
-    pub fn holds_slot(&self) -> bool {
+    pub(super) fn holds_slot(&self) -> bool {
         self.is_busy() || self.standing == Standing::Failed
     }
 
-    /// It was told to change, and whoever was to do it has gone without having begun.
+    /// Returns true if the node has the permission to change, and its agent has gone without having
+    /// begun.
     fn is_forsaken(&self) -> bool {
         let untouched = |enactment: &Enactment| {
             let is_of_another_node = enactment
@@ -224,14 +226,14 @@ impl OnNode<'_> {
             && self.enactment.is_some_and(untouched)
     }
 
-    /// It can be told something that it will do.
+    /// Returns true if the node is Ready and an agent there carries out decisions.
     fn can_act(&self) -> bool {
         self.node.is_ready && self.runs_agent
     }
 }
 
 impl<'a> Rollout<'a> {
-    pub fn of(world: &World<'a>, name: &'a str) -> Self {
+    pub(super) fn of(world: &World<'a>, name: &'a str) -> Self {
         let policy = world.policies[name];
         let enactments = world.enactments.get(name);
         let nodes = world.nodes.iter().filter_map(|(node_name, node)| {
@@ -286,14 +288,14 @@ impl<'a> Rollout<'a> {
 
     /// The nodes that it is for and that could have it, or have something to say of it: an agent
     /// that acts on demand has ended by then.
-    pub fn matching(&self) -> impl Iterator<Item = &OnNode<'a>> {
+    pub(super) fn matching(&self) -> impl Iterator<Item = &OnNode<'a>> {
         self.nodes.iter().filter(|node| {
             node.is_matched && (node.runs_agent || node.standing != Standing::Waiting)
         })
     }
 
     /// The nodes that have something of it and are to leave it.
-    pub fn leaving(&self) -> impl Iterator<Item = &OnNode<'a>> {
+    pub(super) fn leaving(&self) -> impl Iterator<Item = &OnNode<'a>> {
         self.nodes.iter().filter(|node| !node.is_matched)
     }
 
@@ -455,19 +457,6 @@ impl<'a> Rollout<'a> {
                 node: node_name,
                 wanted,
             },
-        }
-    }
-}
-
-impl Action {
-    /// The enactment that it is about, if it is about one.
-    pub fn enactment(&self) -> Option<String> {
-        match self {
-            Self::Create { policy, node, .. } | Self::Change { policy, node, .. } => {
-                Some(enactment_name(policy, node))
-            }
-            Self::Delete { name, .. } => Some(name.clone()),
-            Self::Keep { .. } | Self::Release { .. } => None,
         }
     }
 }

@@ -4,18 +4,18 @@ use super::view::{Decision, Enactment, Node, Phase, Policy, Wanted};
 
 /// Where a policy stands on one node, whatever other nodes do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// The node is being changed, or may be: it was told to, and has not said that it is done.
-    /// `current`: to what is wanted now.
+pub(super) enum Standing {
+    /// The node is being changed, or may be, because it has the permission and has not reported
+    /// the end.
     InFlux {
-        /// Nothing newer is wanted.
+        /// True if the node changes to the wanted generation, false if a newer one is wanted.
         current: bool,
     },
     /// The node has what is wanted now.
     Done,
     /// The node could not, and does not try again by itself.
     Failed,
-    /// The node was told to let it be, in this try.
+    /// The operator decided, in this try, that the node leaves the policy unapplied.
     Aborted,
     /// Nothing goes on there, and what is wanted now is not decided, or waits, or nobody may act
     /// there.
@@ -28,12 +28,12 @@ impl Standing {
     /// The agent's report counts only for the current specification (`status.observedGeneration`).
     /// While the agent may have read a specification without a report, the enactment is in flux.
     /// Generations are compared by equality alone, since a policy that was recreated begins with 1.
-    pub fn of(policy: &Policy, enactment: Option<&Enactment>) -> Self {
+    pub(super) fn of(policy: &Policy, enactment: Option<&Enactment>) -> Self {
         Self::towards(Decision::Granted, policy, enactment)
     }
 
     /// The same on a node that is to put back what the policy changed.
-    pub fn of_leaving(policy: &Policy, enactment: &Enactment) -> Self {
+    pub(super) fn of_leaving(policy: &Policy, enactment: &Enactment) -> Self {
         Self::towards(Decision::Revert, policy, Some(enactment))
     }
 
@@ -66,7 +66,7 @@ impl Standing {
 }
 
 /// Reports whether a node is being changed, or may be, for whatever policy.
-pub fn is_in_flux(enactment: &Enactment) -> bool {
+pub(super) fn is_in_flux(enactment: &Enactment) -> bool {
     enactment
         .wanted
         .as_ref()
@@ -89,7 +89,7 @@ fn runs(enactment: &Enactment, wanted: &Wanted) -> bool {
 /// A node that is not Ready, or gone, does not: it would hold up the others for as long as it is
 /// away. But it does if its agent has begun: what was changed there may be the very reason, and
 /// must not spread.
-pub fn holds(node: Option<&Node>, enactment: &Enactment) -> bool {
+pub(super) fn holds(node: Option<&Node>, enactment: &Enactment) -> bool {
     let has_begun =
         enactment.phase == Phase::Progressing && enactment.observed == Some(enactment.generation);
     node.is_some_and(|node| node.is_ready || has_begun)

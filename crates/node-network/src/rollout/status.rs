@@ -53,7 +53,7 @@ pub struct Summary {
 struct Leaving {
     left: usize,
     failed: usize,
-    /// Those that cannot be told.
+    /// The nodes that are not Ready or run no agent, and so cannot act on a decision.
     out_of_reach: Vec<String>,
 }
 

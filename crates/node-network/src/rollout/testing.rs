@@ -1,5 +1,5 @@
-//! A cluster in miniature: objects as the API server keeps them, agents that do what they are told
-//! in their own time, and an operator that may be killed between any two of its writes.
+//! A cluster in miniature: objects as the API server keeps them, agents that carry out decisions in
+//! their own time, and an operator that may be killed between any two of its writes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -15,20 +15,20 @@ use super::{
 };
 
 #[derive(Clone, Debug, Default)]
-pub struct Cluster {
-    pub nodes: BTreeMap<String, Value>,
-    pub pods: BTreeMap<String, Value>,
-    pub states: BTreeMap<String, Value>,
-    pub policies: BTreeMap<String, Value>,
-    pub enactments: BTreeMap<String, Value>,
+pub(super) struct Cluster {
+    pub(super) nodes: BTreeMap<String, Value>,
+    pub(super) pods: BTreeMap<String, Value>,
+    pub(super) states: BTreeMap<String, Value>,
+    pub(super) policies: BTreeMap<String, Value>,
+    pub(super) enactments: BTreeMap<String, Value>,
     /// Enactments that agents work on, with their generation at the start.
-    pub at_work: BTreeMap<String, i64>,
-    pub cap: Option<Value>,
+    pub(super) at_work: BTreeMap<String, i64>,
+    pub(super) cap: Option<Value>,
     uids: usize,
 }
 
 /// Everything as the operator keeps it.
-pub struct Views {
+struct Views {
     policies: BTreeMap<String, Policy>,
     nodes: BTreeMap<String, Node>,
     agents: BTreeSet<String>,
@@ -38,7 +38,7 @@ pub struct Views {
 }
 
 impl Views {
-    pub fn world(&self) -> World<'_> {
+    fn world(&self) -> World<'_> {
         let mut enactments: BTreeMap<&str, BTreeMap<&str, &Enactment>> = BTreeMap::new();
         for enactment in &self.enactments {
             enactments
@@ -66,7 +66,7 @@ impl Views {
 }
 
 impl Cluster {
-    pub fn with_nodes(count: usize) -> Self {
+    pub(super) fn with_nodes(count: usize) -> Self {
         let mut cluster = Self {
             cap: Some(json!("100%")),
             ..Self::default()
@@ -80,7 +80,7 @@ impl Cluster {
         format!("uid-{}", self.uids)
     }
 
-    pub fn add_node(&mut self, name: &str) {
+    pub(super) fn add_node(&mut self, name: &str) {
         if self.nodes.contains_key(name) {
             return;
         }
@@ -93,7 +93,7 @@ impl Cluster {
         self.set_agent(name, true);
     }
 
-    pub fn remove_node(&mut self, name: &str) {
+    pub(super) fn remove_node(&mut self, name: &str) {
         self.nodes.remove(name);
         self.set_agent(name, false);
         let of_node = format!("{name}.");
@@ -101,14 +101,14 @@ impl Cluster {
             .retain(|enactment, _| !enactment.starts_with(&of_node));
     }
 
-    pub fn set_ready(&mut self, name: &str, ready: bool) {
+    pub(super) fn set_ready(&mut self, name: &str, ready: bool) {
         if let Some(node) = self.nodes.get_mut(name) {
             node["status"]["conditions"][0]["status"] =
                 if ready { "True" } else { "Unknown" }.into();
         }
     }
 
-    pub fn set_agent(&mut self, name: &str, runs: bool) {
+    pub(super) fn set_agent(&mut self, name: &str, runs: bool) {
         match runs {
             true if self.nodes.contains_key(name) => self.pods.insert(
                 name.to_owned(),
@@ -119,7 +119,7 @@ impl Cluster {
     }
 
     /// Sets `spec.managed` of a node's NodeNetworkState, which stays when the node goes.
-    pub fn set_managed(&mut self, name: &str, managed: bool) {
+    pub(super) fn set_managed(&mut self, name: &str, managed: bool) {
         self.states.insert(
             name.to_owned(),
             json!({"metadata": {"name": name}, "spec": {"managed": managed}}),
@@ -137,14 +137,14 @@ impl Cluster {
         self.pods.keys().filter(|name| self.is_managed(name))
     }
 
-    pub fn label(&mut self, name: &str, role: &str) {
+    pub(super) fn label(&mut self, name: &str, role: &str) {
         if let Some(node) = self.nodes.get_mut(name) {
             node["metadata"]["labels"]["role"] = role.into();
         }
     }
 
     /// Creates a policy, or gives it this specification.
-    pub fn apply(&mut self, name: &str, spec: Value) {
+    pub(super) fn apply(&mut self, name: &str, spec: Value) {
         let uid = self.uid();
         let policy = self
             .policies
@@ -157,20 +157,20 @@ impl Cluster {
         }
     }
 
-    pub fn merge(&mut self, name: &str, field: &str, value: Value) {
+    pub(super) fn merge(&mut self, name: &str, field: &str, value: Value) {
         if let Some(mut spec) = self.policies.get(name).map(|policy| policy["spec"].clone()) {
             spec[field] = value;
             self.apply(name, spec);
         }
     }
 
-    pub fn annotate(&mut self, name: &str, retry: &str) {
+    pub(super) fn annotate(&mut self, name: &str, retry: &str) {
         if let Some(policy) = self.policies.get_mut(name) {
             policy["metadata"]["annotations"]["weft.network/retry"] = retry.into();
         }
     }
 
-    pub fn delete(&mut self, name: &str) {
+    pub(super) fn delete(&mut self, name: &str) {
         let Some(policy) = self.policies.get_mut(name) else {
             return;
         };
@@ -186,7 +186,7 @@ impl Cluster {
         }
     }
 
-    pub fn views(&self) -> Views {
+    fn views(&self) -> Views {
         Views {
             policies: self
                 .policies
@@ -213,19 +213,19 @@ impl Cluster {
         }
     }
 
-    pub fn actions(&self) -> Vec<Action> {
+    pub(super) fn actions(&self) -> Vec<Action> {
         decide(&self.views().world())
     }
 
     /// The operator does all that it decides now. Returns how much that was.
-    pub fn operate(&mut self) -> usize {
+    pub(super) fn operate(&mut self) -> usize {
         let actions = self.actions();
         actions.iter().for_each(|action| self.write(action));
         actions.len()
     }
 
     /// One write, as the API server carries it out.
-    pub fn write(&mut self, action: &Action) {
+    pub(super) fn write(&mut self, action: &Action) {
         match action {
             Action::Keep { policy } => {
                 self.policies.get_mut(policy).unwrap()["metadata"]["finalizers"] =
@@ -301,9 +301,9 @@ impl Cluster {
         }
     }
 
-    /// The agent of a node takes one step with each of its enactments: it begins what it is told,
-    /// or ends what it is at.
-    pub fn act(&mut self, node: &str, succeeds: bool) {
+    /// Lets the agent of a node take one step with each of its enactments. The agent begins to
+    /// carry out a decision, or ends the change that it has begun.
+    pub(super) fn act(&mut self, node: &str, succeeds: bool) {
         if !self.pods.contains_key(node) {
             return;
         }
@@ -343,7 +343,7 @@ impl Cluster {
     }
 
     /// The agent of a node says that another policy contradicts this one there.
-    pub fn contradict(&mut self, policy: &str, node: &str, message: &str) {
+    pub(super) fn contradict(&mut self, policy: &str, node: &str, message: &str) {
         let conditions = &mut self
             .enactments
             .get_mut(&enactment_name(policy, node))
@@ -355,7 +355,7 @@ impl Cluster {
     }
 
     /// Everybody goes on until nothing is left to do. Fails if that never comes.
-    pub fn settle(&mut self, succeeds: bool) {
+    pub(super) fn settle(&mut self, succeeds: bool) {
         for _ in 0..500 {
             let before = (self.enactments.clone(), self.policies.clone());
             self.operate();
@@ -374,9 +374,10 @@ impl Cluster {
         panic!("it never ends: {self:#?}");
     }
 
-    /// The nodes that are being changed for a policy, or for any, as it really is: told to and not
-    /// done, or at work. Not those that are away, or to be left alone.
-    pub fn under_change(&self, policy: Option<&str>) -> BTreeSet<String> {
+    /// Returns the nodes that are really being changed for a policy, or for any policy. Such a node
+    /// has the permission and has not ended, or is at work. Nodes that are away or unmanaged do not
+    /// count.
+    pub(super) fn under_change(&self, policy: Option<&str>) -> BTreeSet<String> {
         let object_is = |(name, object): (&String, &Value)| {
             let told = ["Granted", "Revert"]
                 .iter()
@@ -415,7 +416,7 @@ impl Cluster {
 
     /// The nodes where a policy has failed in its generation, and those that have failed to leave
     /// it.
-    pub fn failed(&self, policy: &str) -> BTreeSet<String> {
+    pub(super) fn failed(&self, policy: &str) -> BTreeSet<String> {
         let generation = &self.policies[policy]["metadata"]["generation"];
         let retry = &self.policies[policy]["metadata"]["annotations"]["weft.network/retry"];
         let is_for = |object: &Value| {
@@ -428,8 +429,8 @@ impl Cluster {
             is_same.then(|| self.is_for(&self.policies[policy], node))
         };
         let has_failed = |object: &&Value| {
-            // One that failed to leave and is to stay after all is to be told so, like any other
-            // that waits.
+            // A node that failed to revert, and that the policy selects again, waits for a new
+            // decision like any other, so its failure does not count.
             let counts = match object["spec"]["wanted"]["decision"] == "Revert" {
                 true => is_for(object) == Some(false),
                 // Generations begin anew with a policy that is recreated.
@@ -454,7 +455,7 @@ impl Cluster {
     }
 
     /// How many nodes a policy may change, counted plainly.
-    pub fn limit(&self, policy: &str) -> usize {
+    pub(super) fn limit(&self, policy: &str) -> usize {
         let object = &self.policies[policy];
         let is_deleted = !object["metadata"]["deletionTimestamp"].is_null();
         let is_for = |name: &String, node: &Value| match is_deleted {
@@ -473,7 +474,7 @@ impl Cluster {
         )
     }
 
-    pub fn cap(&self) -> usize {
+    pub(super) fn cap(&self) -> usize {
         limit::scaled(
             self.cap
                 .clone()
@@ -483,7 +484,7 @@ impl Cluster {
         )
     }
 
-    pub fn status(&self, policy: &str) -> Value {
+    pub(super) fn status(&self, policy: &str) -> Value {
         let views = self.views();
         let summary = Summary::of(&views.world(), policy);
         summary.status(
@@ -496,7 +497,7 @@ impl Cluster {
     }
 
     /// The condition of a policy that is True, and its message.
-    pub fn says(&self, policy: &str) -> (&'static str, String) {
+    pub(super) fn says(&self, policy: &str) -> (&'static str, String) {
         let status = self.status(policy);
         let phase = phase(&status);
         let condition = status["conditions"]
@@ -513,7 +514,7 @@ impl Cluster {
     }
 
     /// The decisions about a policy: node, decision.
-    pub fn decisions(&self, policy: &str) -> BTreeMap<String, String> {
+    pub(super) fn decisions(&self, policy: &str) -> BTreeMap<String, String> {
         let of_policy = self
             .enactments
             .values()
@@ -530,7 +531,7 @@ impl Cluster {
     }
 
     /// How many enactments of a policy have this decision.
-    pub fn count(&self, policy: &str, decision: Decision) -> usize {
+    pub(super) fn count(&self, policy: &str, decision: Decision) -> usize {
         self.decisions(policy)
             .values()
             .filter(|said| *said == decision.as_str())

@@ -45,25 +45,25 @@ pub struct Policy {
     /// `metadata.generation`
     pub generation: i64,
     /// Its annotation [`RETRY_ANNOTATION`].
-    pub retry: Option<String>,
+    pub(super) retry: Option<String>,
     /// It is being deleted.
-    pub is_deleted: bool,
+    pub(super) is_deleted: bool,
     /// Where our [`FINALIZER`] is among its finalizers.
     pub finalizer: Option<usize>,
     /// All of its specification, as it is granted to nodes.
-    pub spec: Arc<Value>,
+    pub(super) spec: Arc<Value>,
     /// All of its status.
     pub status: Arc<Value>,
     /// The nodes that it is for.
-    pub selection: Selection,
+    pub(super) selection: Selection,
     /// How many of them may be changed at the same time.
-    pub max_unavailable: Option<IntOrString>,
+    pub(super) max_unavailable: Option<IntOrString>,
     /// Greater ones come first.
-    pub priority: i64,
+    pub(super) priority: i64,
     /// Nodes put back what it changed when it goes.
-    pub reverts: bool,
+    pub(super) reverts: bool,
     /// The mistake in it. Then no node gets the policy.
-    pub refusal: Option<String>,
+    pub(super) refusal: Option<String>,
 }
 
 impl Policy {
@@ -114,7 +114,7 @@ impl Policy {
     }
 }
 
-/// How many problems are told at once.
+/// How many problems a message lists.
 const PROBLEMS: usize = 5;
 
 /// Returns the mistake in a policy, if there is one.
@@ -151,9 +151,9 @@ pub struct Node {
     /// `metadata.uid`
     pub uid: String,
     /// `metadata.labels`
-    pub labels: BTreeMap<String, String>,
+    pub(super) labels: BTreeMap<String, String>,
     /// Its condition `Ready` is True.
-    pub is_ready: bool,
+    pub(super) is_ready: bool,
 }
 
 impl Node {
@@ -208,9 +208,9 @@ pub struct Wanted {
     /// The generation of the policy.
     pub generation: i64,
     /// The decision.
-    pub decision: Decision,
+    pub(super) decision: Decision,
     /// Which try it is: the policy's annotation [`RETRY_ANNOTATION`].
-    pub retry: Option<String>,
+    pub(super) retry: Option<String>,
 }
 
 impl Wanted {
@@ -223,7 +223,7 @@ impl Wanted {
     }
 
     /// As `spec.wanted` of an enactment.
-    pub fn to_value(&self) -> Value {
+    pub(super) fn to_value(&self) -> Value {
         let mut value = json!({"generation": self.generation, "decision": self.decision.as_str()});
         if let Some(retry) = &self.retry {
             value["retry"] = retry.as_str().into();
@@ -291,7 +291,7 @@ impl Phase {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Enactment {
     /// `metadata.name`
-    pub name: String,
+    pub(super) name: String,
     /// `metadata.uid`
     pub uid: String,
     /// `metadata.generation`: another one with each change of its specification.
@@ -299,31 +299,31 @@ pub struct Enactment {
     /// The name of its node.
     pub node: String,
     /// The uid of the Node that owns it.
-    pub node_uid: Option<String>,
+    pub(super) node_uid: Option<String>,
     /// The name of its policy.
     pub policy: String,
     /// The uid of its policy.
-    pub policy_uid: Option<String>,
+    pub(super) policy_uid: Option<String>,
     /// The last decision. kubernetes-nmstate made none.
-    pub wanted: Option<Wanted>,
+    pub(super) wanted: Option<Wanted>,
     /// True if anything was ever granted.
-    pub has_granted: bool,
+    pub(super) has_granted: bool,
     /// It is being deleted.
-    pub is_deleted: bool,
+    pub(super) is_deleted: bool,
     /// The [`Enactment::generation`] that its agent speaks of.
-    pub observed: Option<i64>,
+    pub(super) observed: Option<i64>,
     /// The agent's report.
     pub phase: Phase,
     /// Why it has failed, in a line.
-    pub failure: Option<String>,
+    pub(super) failure: Option<String>,
     /// Which other policy of the node contradicts it, and where, in a line.
-    pub conflict: Option<String>,
+    pub(super) conflict: Option<String>,
     /// The features of nmstate that it makes use of.
     pub features: Vec<String>,
 }
 
 /// The condition of an enactment, and of a policy, that another policy contradicts.
-pub const CONFLICT: &str = "Conflict";
+pub(super) const CONFLICT: &str = "Conflict";
 /// How much is kept of a failure or a contradiction, in bytes.
 const FAILURE: usize = 256;
 

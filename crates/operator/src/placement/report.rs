@@ -151,12 +151,14 @@ fn notes(before: &[Condition], after: &[Condition]) -> Vec<Note> {
         !health::TYPES.contains(&now.type_.as_str())
             || now.type_ == conditions::READY && now.status == "True"
     };
-    turned.filter(is_new).map(|now| Note {
-        warning: now.status != "True",
-        reason: now.type_.clone(),
-        message: now.message.clone().unwrap_or_default(),
-    })
-    .collect()
+    turned
+        .filter(is_new)
+        .map(|now| Note {
+            warning: now.status != "True",
+            reason: now.type_.clone(),
+            message: now.message.clone().unwrap_or_default(),
+        })
+        .collect()
 }
 
 #[cfg(test)]

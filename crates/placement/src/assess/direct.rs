@@ -5,9 +5,9 @@
 //! by the administrator of the operator. Weft asks for permission only if it has something to send,
 //! so that a registered service continues to work.
 //!
-//! Keystone tells nobody of its changes, and is not asked again and again. `status.hash` records
-//! finished work. While it matches the wanted state, Weft asks nothing. The annotation [`RETRY`]
-//! has it looked at again.
+//! Keystone notifies nobody of its changes, and Weft does not poll it. `status.hash` records
+//! finished work. While it matches the wanted state, Weft sends no request to Keystone. A new value
+//! of the annotation [`RETRY`] makes Weft look at Keystone again.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;

@@ -75,7 +75,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Lets go of the Topologies of before, once the Deployment has another one.
+    /// Releases the previous Topologies, once the Deployment has another one.
     pub(super) fn disclaim_topologies(&mut self) -> Result<(), End> {
         let wanted = topology::wanted(self.config).map(str::to_owned);
         if self.bound || wanted.is_some() {
@@ -103,8 +103,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Lets go of what pods had before. Only at the end, when all of them run with what is wanted
-    /// now.
+    /// Releases the objects that pods used before. Call this only at the end, when all pods run
+    /// with the wanted objects.
     pub(super) fn disclaim_unused(&mut self, credentials: Option<&Credentials>) -> Result<(), End> {
         if is_operated(self.config) {
             let accounts = self.ask(
@@ -176,7 +176,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Lets go of the application credentials of before.
+    /// Releases the previous application credentials.
     fn disclaim_credentials(&mut self, credentials: Option<&Credentials>) -> Result<(), End> {
         let wanted = credential::wanted(self.config).filter(|_| self.config.authenticates());
         let known = self.before.application_credential_secret.as_deref();

@@ -128,7 +128,7 @@ fn database(config: &Config, world: &dyn World) -> Result<Option<Database>, Pend
     }))
 }
 
-/// A Secret that must be there. `missing` is how a missing one is told.
+/// Returns a Secret that must exist. `missing` makes the state that reports a missing one.
 ///
 /// # Errors
 /// It is missing.

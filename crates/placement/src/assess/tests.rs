@@ -395,7 +395,7 @@ fn a_failed_job_repeats_its_pods_message_and_the_annotation_retries_it() {
     );
 }
 
-/// A PlacementAPI that has held something of others' before. Its status tells nothing of that.
+/// A PlacementAPI that has held other controllers' objects before. Its status does not show them.
 fn bound(more: &Value) -> PlacementApi {
     let mut resource = resource(more);
     resource.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
@@ -640,7 +640,8 @@ fn with_secrets() -> (PlacementApi, Namespace) {
     (resource(&spec), world)
 }
 
-/// Before anybody is told of it: Keystone would take a password that fits into no file.
+/// Weft refuses the value before it sends it. Keystone would accept a password that fits into no
+/// file.
 #[test]
 fn a_value_that_cannot_be_used_names_the_secret_the_key_and_the_rule() {
     let (resource, mut world) = with_secrets();

@@ -24,7 +24,7 @@ use crate::{
 
 /// The variable of the containers whose change replaces the pods.
 pub const CONFIG_HASH: &str = "CONFIG_HASH";
-/// The annotation of the Job that tells the Jobs of different images and databases apart.
+/// The annotation of the Job that differs between Jobs of different images and databases.
 pub const JOB_HASH: &str = "hash";
 
 /// The Job that brings the database to the release of the image. Its annotation [`JOB_HASH`] says

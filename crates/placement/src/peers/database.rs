@@ -41,7 +41,7 @@ pub struct RandomBytes {
 pub struct Ready {
     /// Where it is, and who connects.
     pub database: Database,
-    /// Its host, as status tells it.
+    /// Its host, as status shows it.
     pub host: String,
     /// True if the database speaks TLS.
     pub tls: bool,

@@ -94,9 +94,11 @@ impl Claim {
 pub struct Disclaim {
     /// The object.
     pub key: ObjectKey,
-    /// A JSON patch (RFC 6902). It fails if anything has moved: then the next look tells.
+    /// A JSON patch (RFC 6902). It fails if the object has changed since Weft read it. Then the
+    /// next reconcile makes a new patch.
     pub patch: Value,
-    /// True if it would have gone with the PlacementAPI, and stays from now on: people are told.
+    /// True if the object would have gone with the PlacementAPI, and stays from now on. A preview
+    /// says so.
     pub leaves: bool,
 }
 
@@ -213,8 +215,8 @@ impl<'a> Patch<'a> {
     }
 }
 
-/// Reports whether what an object says in status is about an older specification. Not all of them
-/// tell which one it is about.
+/// Reports whether the status of an object is about an older specification. The status of some
+/// kinds has no `observedGeneration`, and is never outdated.
 fn is_outdated(object: &Value) -> bool {
     object["status"]["observedGeneration"]
         .as_i64()

@@ -1,4 +1,4 @@
-//! One change in Keystone: the request that makes it, and how it is told.
+//! One change in Keystone: the request that makes it, and its text in messages.
 
 use std::fmt;
 

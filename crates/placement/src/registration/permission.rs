@@ -54,8 +54,8 @@ impl Permitted {
         &self.to
     }
 
-    /// Reports whether the operator's administrator lists it. If not, whoever may write Secrets
-    /// chooses it, and status must tell nothing about other hosts.
+    /// Reports whether the operator's administrator lists this Keystone. If not, any user who may
+    /// write Secrets chooses it, and status must reveal nothing about other hosts.
     pub fn is_listed(&self) -> bool {
         self.is_listed
     }

@@ -28,7 +28,7 @@ async fn a_service_waits_for_its_secret_follows_its_password_and_is_removed() {
     )
     .await;
     let conditions = waiting["status"]["conditions"].as_array().unwrap();
-    assert_eq!(conditions.len(), 14);
+    assert_eq!(conditions.len(), 15, "one for kstatus next to Ready");
     let with = |status: &str| {
         let all = conditions
             .iter()

@@ -72,11 +72,16 @@ async fn no_config(site: &Site<'_>) {
 pub async fn should_have_input_not_ready_and_unknown_conditions_initialized(site: &Site<'_>) {
     site.placement(json!({})).await;
     let live = site.wait_is("InputReady", "False").await;
-    assert_eq!(live["status"]["conditions"].as_array().unwrap().len(), 14);
+    assert_eq!(live["status"]["conditions"].as_array().unwrap().len(), 15);
     assert_eq!(with_status(&live, "False"), ["Ready", "InputReady"]);
     assert_eq!(
         with_status(&live, "True"),
-        ["RoleBindingReady", "RoleReady", "ServiceAccountReady"]
+        [
+            "RoleBindingReady",
+            "RoleReady",
+            "ServiceAccountReady",
+            "Reconciling"
+        ]
     );
     let unknown = [
         ("CreateServiceReady", "Create service not started"),
