@@ -122,7 +122,7 @@ impl<'a> Uninstall<'a> {
         let resource = |owner: &Owner| {
             resources
                 .iter()
-                .find(|resource| Live::of(*resource).name() == owner.name)
+                .find(|resource| Live::of(resource).name() == owner.name)
         };
         let owners: Vec<_> = resources
             .iter()

@@ -210,7 +210,7 @@ fn every_command_and_flag_exists() {
                 for flag in words.filter(|word| word.starts_with('-') && word.len() > 1) {
                     checked += 1;
                     let flag = flag.split('=').next().unwrap();
-                    if !Regex::new(&format!(r"(?m)^ .*{}(?:[ ,]|$)", regex::escape(flag)))
+                    if !Regex::new(&format!(r"(?m)^ .*{}(?:[ ,\[]|$)", regex::escape(flag)))
                         .unwrap()
                         .is_match(&help)
                     {
