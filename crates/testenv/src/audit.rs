@@ -25,8 +25,8 @@ rules:
 - level: Metadata
 ";
 
-/// The objects of Weft's kinds, as each write to their status has left them, in order.
-pub(crate) fn statuses(log: &Path) -> Result<Vec<Value>> {
+/// The objects of Weft's kinds, as each write of this user to their status has left them, in order.
+pub(crate) fn statuses(log: &Path, user: &str) -> Result<Vec<Value>> {
     let text =
         std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -37,7 +37,7 @@ pub(crate) fn statuses(log: &Path) -> Result<Vec<Value>> {
     for line in written {
         let mut event: Value =
             serde_json::from_str(line).with_context(|| format!("not an audit event: {line}"))?;
-        if event["responseStatus"]["code"] == 200 {
+        if event["responseStatus"]["code"] == 200 && event["user"]["username"] == user {
             objects.push(event["responseObject"].take());
         }
     }

@@ -430,12 +430,12 @@ impl ControlPlane {
     }
 
     /// The objects of Weft's kinds (NetworkAddonsConfig, NetworkConfig, those of nmstate.io, and
-    /// PlacementAPI), as each write to their status has left them, in order.
+    /// PlacementAPI), as each write of this user to their status has left them, in order.
     ///
     /// # Errors
     /// As [`audit_events`](Self::audit_events).
-    pub fn written_statuses(&self) -> Result<Vec<serde_json::Value>> {
-        audit::statuses(&self.dir.path().join("audit.log"))
+    pub fn written_statuses(&self, user: &str) -> Result<Vec<serde_json::Value>> {
+        audit::statuses(&self.dir.path().join("audit.log"), user)
             .context("start the control plane with .audit(true)")
     }
 
