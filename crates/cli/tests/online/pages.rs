@@ -1,8 +1,9 @@
 //! The commands of the migration pages, as a user runs them: before, switch, what you will see, way
 //! back.
 
-use std::os::unix::fs::symlink;
+use std::{os::unix::fs::symlink, time::Duration};
 
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use weft_plan::kinds;
 use weft_testenv::Programs;
@@ -178,7 +179,10 @@ async fn from_kubernetes_nmstate() {
     page.run(&cluster, "Before").await;
     page.run(&cluster, "Switch").await;
     let operator = Operator::start_default(&cluster).await;
-    page.run(&cluster, "What you will see").await;
+    tokio::select! {
+        () = page.run(&cluster, "What you will see") => {}
+        () = play_agent(&cluster) => {}
+    }
     cluster
         .kubectl(&["-n", namespace, "scale", "deployment", name, "--replicas=0"])
         .await;
@@ -188,6 +192,34 @@ async fn from_kubernetes_nmstate() {
         cluster.resource().await.unwrap()["metadata"].get("finalizers"),
         None
     );
+}
+
+/// Plays the agent, for ever: each change that the operator grants is done at once.
+async fn play_agent(cluster: &Cluster) {
+    let enactments = cluster.api(kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT, "");
+    loop {
+        for enactment in enactments.list(&Default::default()).await.unwrap() {
+            let generation = enactment.metadata.generation;
+            if enactment.data["status"]["observedGeneration"].as_i64() == generation {
+                continue;
+            }
+            let status = json!({"status": {
+                "observedGeneration": generation,
+                "policyGeneration": enactment.data["spec"]["wanted"]["generation"],
+                "conditions": [{
+                    "type": "Available", "status": "True", "reason": "SuccessfullyConfigured",
+                    "message": "successfully reconciled", "observedGeneration": generation
+                }]
+            }});
+            let name = enactment.metadata.name.unwrap();
+            let patch = Patch::Merge(status);
+            // The operator may have deleted it meanwhile.
+            let _ = enactments
+                .patch_status(&name, &PatchParams::default(), &patch)
+                .await;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
 }
 
 #[tokio::test]

@@ -244,7 +244,7 @@ async fn prometheus_scrapes_loads_the_rules_and_answers_the_dashboard() {
             let target = targets
                 .iter()
                 .find(|target| target["labels"]["job"] == job)
-                .unwrap();
+                .ok_or("Prometheus does not know the target yet")?;
             let why = target["lastError"].as_str().unwrap();
             if target["health"] == health
                 && why.contains(error)

@@ -39,7 +39,13 @@ async fn a_service_waits_for_its_secret_follows_its_password_and_is_removed() {
     assert_eq!(with("False"), ["Ready", "InputReady"]);
     assert_eq!(
         with("True"),
-        ["RoleBindingReady", "RoleReady", "ServiceAccountReady"]
+        [
+            "RoleBindingReady",
+            "RoleReady",
+            "ServiceAccountReady",
+            "Stalled"
+        ],
+        "the Secret is the user's affair"
     );
     assert_eq!(
         (
@@ -221,7 +227,11 @@ async fn one_deployment_serves_chosen_namespaces_and_uninstall_removes_all() {
         .get(kinds::PLACEMENT_API, "elsewhere", "placement")
         .await
         .unwrap();
-    assert_eq!(elsewhere["status"], Value::Null, "nobody serves it there");
+    assert_eq!(
+        elsewhere["status"],
+        json!({"observedGeneration": -1}),
+        "nobody serves it there"
+    );
 
     let status = weft(&cluster, &["status", "--domains", "placement"], "").await;
     let told = text(&status);

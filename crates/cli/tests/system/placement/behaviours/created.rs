@@ -80,7 +80,7 @@ pub async fn should_have_input_not_ready_and_unknown_conditions_initialized(site
             "RoleBindingReady",
             "RoleReady",
             "ServiceAccountReady",
-            "Reconciling"
+            "Stalled"
         ]
     );
     let unknown = [
