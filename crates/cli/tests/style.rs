@@ -1,4 +1,4 @@
-//! `scripts/style` finds what docs/style.md forbids, and lets no count of older findings rise.
+//! `scripts/style` finds what docs/style.md forbids.
 
 #![allow(clippy::unwrap_used)]
 
@@ -32,9 +32,8 @@ impl Tree {
         fs::write(self.0.path().join(file), text).unwrap();
     }
 
-    fn style(&self, arguments: &[&str]) -> (bool, String) {
+    fn style(&self) -> (bool, String) {
         let Output { status, stdout, .. } = Command::new(self.0.path().join("scripts/style"))
-            .args(arguments)
             .output()
             .unwrap();
         (status.success(), String::from_utf8(stdout).unwrap())
@@ -71,39 +70,15 @@ fn forbidden_openings_words_logs_and_names_are_found() {
         ),
     ];
     for (file, text, finding) in cases {
-        let (passes, said) = Tree::with(file, text).style(&[]);
+        let (passes, said) = Tree::with(file, text).style();
         assert!(!passes && said.contains(finding), "{text}: {said}");
     }
     let long = format!("#[tokio::test]\nasync fn {}() {{}}", "a".repeat(71));
-    assert!(
-        Tree::with("a.rs", &long)
-            .style(&[])
-            .1
-            .contains("at most 70")
-    );
+    assert!(Tree::with("a.rs", &long).style().1.contains("at most 70"));
 }
 
 #[test]
 fn questions_headings_code_and_tables_of_plain_words_pass() {
     let page = "# What you will see\n\nWhat is Weft? Run `weft tell`.\n\n```console\nWhat is told\n```\n\n| a | b |\n| --- | --- |\n| x | y |\n";
-    assert_eq!(Tree::with("a.md", page).style(&[]), (true, String::new()));
-}
-
-#[test]
-fn the_count_of_an_older_file_falls_and_never_rises() {
-    let tree = Tree::with("a.md", "The user is told. The user is told.");
-    tree.write("scripts/style.allowed", "2 a.md\n");
-    assert!(tree.style(&[]).0, "as many as are allowed");
-    tree.write(
-        "a.md",
-        "The user is told. The user is told. The user is told.",
-    );
-    assert!(!tree.style(&[]).0, "one more");
-    tree.style(&["--allow"]);
-    assert!(!tree.style(&[]).0, "the count was not raised");
-    tree.write("a.md", "The user is told.");
-    assert!(!tree.style(&[]).0, "the count must be lowered");
-    tree.style(&["--allow"]);
-    let allowed = fs::read_to_string(tree.0.path().join("scripts/style.allowed")).unwrap();
-    assert_eq!((allowed.as_str(), tree.style(&[]).0), ("1 a.md\n", true));
+    assert_eq!(Tree::with("a.md", page).style(), (true, String::new()));
 }
