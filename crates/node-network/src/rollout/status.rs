@@ -373,14 +373,12 @@ impl Verdict {
             reason: reason.to_owned(),
             message: message.to_owned(),
         };
-        match self {
-            Self::NotMatching(message) => Health::Ready(cause(NO_NODE, message)),
-            Self::Failed(message) => Health::Stalled(cause(FAILED, message)),
-            Self::Progressing(message) => Health::Reconciling(cause(PROGRESSING, message)),
-            Self::Available(message) => match conflict {
-                Some(conflict) => Health::Stalled(cause(conflict.reason, conflict.message)),
-                None => Health::Ready(cause(CONFIGURED, message)),
-            },
+        match (self, conflict) {
+            (Self::Failed(message), _) => Health::Stalled(cause(FAILED, message)),
+            (_, Some(conflict)) => Health::Stalled(cause(conflict.reason, conflict.message)),
+            (Self::NotMatching(message), None) => Health::Ready(cause(NO_NODE, message)),
+            (Self::Progressing(message), None) => Health::Reconciling(cause(PROGRESSING, message)),
+            (Self::Available(message), None) => Health::Ready(cause(CONFIGURED, message)),
         }
     }
 }
