@@ -168,7 +168,7 @@ fn every_help_page_fits_into_80_columns() {
 #[test]
 fn completions_and_manual_pages_are_printed() {
     for (shell, sign) in [
-        ("bash", "complete -F _weft-agent"),
+        ("bash", "complete -F _weft__agent"),
         ("zsh", "#compdef weft-agent"),
         ("fish", "complete -c weft-agent"),
     ] {

@@ -195,6 +195,7 @@ async fn people_see_columns_texts_and_hints() {
             "AVAILABLE",
             "PROGRESSING",
             "DEGRADED",
+            "REASON",
             "VERSION",
             "AGE"
         ]

@@ -225,7 +225,7 @@ fn roles_for_users_let_view_read_all_kinds_and_write_none() {
             let arguments = [&["manifests", "--domains", domain], layout].concat();
             let objects = objects(&printed(&arguments));
             let role = |verb: &str| find(&objects, &format!("ClusterRole weft-{domain}-{verb}"));
-            let targets = |role: &Value| -> Vec<String> {
+            let targets = |role: &Value| -> BTreeSet<String> {
                 let labels = role["metadata"]["labels"].as_object().unwrap();
                 labels
                     .iter()
@@ -233,8 +233,10 @@ fn roles_for_users_let_view_read_all_kinds_and_write_none() {
                     .filter_map(|(label, _)| label.strip_prefix(AGGREGATE).map(str::to_owned))
                     .collect()
             };
-            assert_eq!(targets(role("view")), ["admin", "edit", "view"], "{domain}");
-            assert_eq!(targets(role("edit")), ["admin", "edit"], "{domain}");
+            let all = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            let of_view: BTreeSet<String> = all(&["admin", "edit", "view"]);
+            assert_eq!(targets(role("view")), of_view, "{domain}");
+            assert_eq!(targets(role("edit")), all(&["admin", "edit"]), "{domain}");
             let rules = |role: &Value| role["rules"].as_array().unwrap().clone();
             let readable = rules(role("view"));
             for rule in &readable {

@@ -146,6 +146,7 @@ async fn unknown_fields_are_refused_fields_explained_and_columns_shown() {
             "AVAILABLE",
             "PROGRESSING",
             "DEGRADED",
+            "REASON",
             "AGE"
         ]
     );

@@ -75,8 +75,8 @@ async fn omitted_fields_get_placement_operators_defaults_and_columns_show() {
     assert_eq!(
         lines,
         [
-            "NAME NETWORKATTACHMENTS STATUS MESSAGE",
-            r#"placement ["storage"] False DB create job still running"#
+            "NAME NETWORKATTACHMENTS STATUS MESSAGE REASON",
+            r#"placement ["storage"] False DB create job still running Requested"#
         ]
     );
 }
