@@ -175,6 +175,7 @@ async fn says_everything(cluster: &Cluster, resource: &Value) {
             "AVAILABLE",
             "PROGRESSING",
             "DEGRADED",
+            "REASON",
             "VERSION",
             "AGE"
         ]
