@@ -156,7 +156,8 @@ fn notes(before: &Value, after: &Value) -> Vec<Note> {
     {
         return notes;
     }
-    if generation(before) != 0 && generation(after) > generation(before) {
+    // The definition has -1 as the default of a status that nobody has written.
+    if generation(before) > 0 && generation(after) > generation(before) {
         notes.push(Note {
             warning: false,
             reason: "Modified".to_owned(),
@@ -274,6 +275,11 @@ mod tests {
             ],
         );
         assert_eq!(reasons(&json!({}), &working), ["Progressing"]);
+        assert_eq!(
+            reasons(&json!({"observedGeneration": -1}), &working),
+            ["Progressing"],
+            "a new resource was not modified"
+        );
         assert_eq!(reasons(&working, &working), Vec::<String>::new());
         assert_eq!(
             reasons(&json!({}), &ready),
