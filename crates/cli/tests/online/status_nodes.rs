@@ -93,11 +93,9 @@ async fn a_failed_policy_and_unreported_nodes_decide_the_verdict() {
     let status = json!({"conditions": failing});
     say(&cluster, kinds::NODE_NETWORK_STATE, "node-2", status).await;
 
-    // One node has it, and the other one fails.
-    for (node, phase, message) in [
-        ("node-1", "Available", "successfully reconciled"),
-        ("node-2", "Failing", "no such port: eth7"),
-    ] {
+    // One node has it, and the other one fails. Half of the nodes change at a time, and which one
+    // comes first depends on which agent the operator sees first.
+    let answer = async |node: &str, phase: &str, message: &str| {
         let kind = kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT;
         let name = format!("{node}.br1");
         let enactment = wait_until(&format!("{name} is granted"), async || {
@@ -112,7 +110,11 @@ async fn a_failed_policy_and_unreported_nodes_decide_the_verdict() {
             "policyGeneration": 1, "conditions": condition_of(phase, message)
         });
         say(&cluster, kind, &name, status).await;
-    }
+    };
+    tokio::join!(
+        answer("node-1", "Available", "successfully reconciled"),
+        answer("node-2", "Failing", "no such port: eth7"),
+    );
     let shown = wait_until("the policy has failed", async || {
         match weft(&cluster, &["status", "nncp/br1"]).await {
             run if run.stdout.contains("br1: Degraded") => Ok(run),
