@@ -1,9 +1,6 @@
 //! `weft status`: the tree, the cause, waiting, and the terminal.
 
-use std::process::Stdio;
-
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt, BufReader};
 use weft_plan::kinds;
 use weft_testenv::{Pods, Stage, Stuck};
 
@@ -49,12 +46,10 @@ async fn the_tree_from_nothing_to_available() {
     );
 
     // A wait that is already running ends when it comes: by a watch, long before any timeout.
-    let waiting =
-        tokio::spawn(command(cluster.control_plane.kubeconfig(), &["status", "--wait"]).output());
+    let mut waits = Running::weft(cluster.control_plane.kubeconfig(), &["status", "--wait"]);
     cluster.play_kubemacpool().await;
-    let waited = waiting.await.unwrap().unwrap();
-    assert!(waited.status.success(), "{waited:?}");
-    let tree = String::from_utf8(waited.stdout).unwrap();
+    let tree = waits.stdout().rest().await;
+    assert_eq!(waits.ended().await, Some(0), "{tree}");
     for line in [
         "NetworkAddonsConfig cluster: Available (version",
         "├─ multus Available",
@@ -133,7 +128,7 @@ async fn the_tree_from_nothing_to_available() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_the_pods_own_cause_and_goes_on() {
+async fn a_watch_reports_the_cause_of_a_pod_and_continues() {
     let stuck = Stage::stuck(Pods::with_image("multus"), Stuck::ImagePullBackOff);
     let cluster = Cluster::start(ClusterOptions {
         stages: vec![stuck],
@@ -141,22 +136,9 @@ async fn a_watch_tells_the_pods_own_cause_and_goes_on() {
     })
     .await;
     let _operator = Operator::start_default(&cluster).await;
-    let mut child = command(cluster.control_plane.kubeconfig(), &["status", "--watch"])
-        .stderr(Stdio::inherit())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut seen = Vec::new();
-    let mut read_until = async |text: &str| loop {
-        let line = tokio::time::timeout(PATIENCE, lines.next_line())
-            .await
-            .unwrap_or_else(|_| panic!("{text:?} is not told: {seen:#?}"));
-        seen.push(line.unwrap().expect("it goes on"));
-        if seen.last().is_some_and(|line| line.contains(text)) {
-            break;
-        }
-    };
-    read_until("there is no NetworkAddonsConfig").await;
+    let mut watch = Running::weft(cluster.control_plane.kubeconfig(), &["status", "--watch"]);
+    let mut shown = watch.stdout();
+    shown.wait("there is no NetworkAddonsConfig").await;
     cluster
         .apply(
             &example("network-addons-config.yaml")
@@ -167,12 +149,11 @@ async fn a_watch_tells_the_pods_own_cause_and_goes_on() {
                 .join("\n"),
         )
         .await;
-    read_until("ImagePullBackOff").await;
+    shown.wait("ImagePullBackOff").await;
     cluster
         .kubectl(&["delete", "networkaddonsconfig", "cluster", "--wait=false"])
         .await;
-    read_until("there is no NetworkAddonsConfig").await;
-    child.kill().await.unwrap();
+    shown.wait("there is no NetworkAddonsConfig").await;
 }
 
 /// The last words of a container, and a value that somebody has put into an object of Weft: a
@@ -263,8 +244,7 @@ spec:
     );
 }
 
-/// On a terminal the tree is drawn in place, with colour. `script` of util-linux lends the
-/// terminal.
+/// On a terminal the tree is drawn in place, with colour.
 #[tokio::test]
 async fn a_terminal_is_redrawn_in_place() {
     let cluster = Cluster::start_default().await;
@@ -273,36 +253,15 @@ async fn a_terminal_is_redrawn_in_place() {
     cluster
         .wait_condition("Progressing", "True", "Deploying", "waits for Secret")
         .await;
-    let typescript = cluster.control_plane.dir().join("typescript");
-    let shell = format!(
-        "stty rows 40 cols 200; exec {} status --wait",
-        weft_binary().display()
+    let (kubeconfig, folder) = (
+        cluster.control_plane.kubeconfig(),
+        cluster.control_plane.dir(),
     );
-    let mut script = tokio::process::Command::new("script");
-    script
-        .args(["-qefc", &shell])
-        .arg(&typescript)
-        .env("KUBECONFIG", cluster.control_plane.kubeconfig())
-        .env("TERM", "xterm")
-        .env_remove("NO_COLOR");
-    let mut script = script
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .expect("script of util-linux is there");
-    let shown = || std::fs::read_to_string(&typescript).unwrap_or_default();
-    wait_until("the first tree is drawn", async || {
-        if shown().contains("(does not exist)") {
-            Ok(())
-        } else {
-            Err(shown())
-        }
-    })
-    .await;
+    let mut terminal = Terminal::start(kubeconfig, folder, "status --wait");
+    terminal.wait("(does not exist)").await;
     cluster.play_kubemacpool().await;
-    assert!(script.wait().await.unwrap().success());
-    let text = shown();
+    assert_eq!(terminal.ended().await, Some(0));
+    let text = terminal.shown();
     assert!(
         text.contains("\x1b[33mProgressing\x1b[0m") && text.contains("\x1b[32mAvailable\x1b[0m"),
         "{text:?}"

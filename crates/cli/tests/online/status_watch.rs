@@ -1,18 +1,11 @@
 //! `weft status --watch`: the requests that it makes where definitions are missing, and its end.
 
-use std::process::{ExitStatus, Stdio};
-
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
-    process::{Child, Command},
-};
 use weft_testenv::{
     AuditEvent, ControlPlane,
     proxy::{Fault, Match, Proxy},
 };
 
-use crate::harness::*;
+use crate::{harness::*, user::*};
 
 const USER: &str = "system:serviceaccount:default:watcher";
 
@@ -42,7 +35,7 @@ async fn a_watch_without_definitions_looks_only_after_changes() {
         .service_account_kubeconfig("default", "watcher")
         .await
         .unwrap();
-    let mut watch = start(&kubeconfig, &["status", "--watch"]);
+    let mut watch = Running::weft(&kubeconfig, &["status", "--watch"]);
     let (looks, all) = wait_until("the watch of a missing kind has failed again", async || {
         let events = control_plane.audit_events_of(USER).unwrap();
         let is_watch = |event: &&AuditEvent| event.uri.contains("limit=");
@@ -76,8 +69,7 @@ async fn a_watch_without_definitions_looks_only_after_changes() {
         .kubectl_with_input(&["apply", "-f", "-"], &definition)
         .await
         .unwrap();
-    wait_shown(&mut watch, "there is no NetworkConfig").await;
-    watch.kill().await.unwrap();
+    watch.stdout().wait("there is no NetworkConfig").await;
 }
 
 /// Also where a shell has started it with the signal ignored, as scripts do in the background.
@@ -88,95 +80,37 @@ async fn ctrl_c_ends_it_at_any_moment() {
 
     // While it lists.
     let held = proxy.inject(Match::any().resource("deployments"), Fault::Hold);
-    let lists = start(proxy.kubeconfig(), &["status", "--watch"]);
+    let mut lists = Running::weft(proxy.kubeconfig(), &["status", "--watch"]);
     held.wait_hits(1, PATIENCE).await.unwrap();
-    assert_eq!(interrupted(lists).await.code(), Some(0));
+    lists.interrupt();
+    assert_eq!(lists.ended().await, Some(0));
     held.remove();
 
     // While it waits, which is no success.
     proxy.clear();
-    let mut waits = start(proxy.kubeconfig(), &["status", "--watch"]);
-    wait_shown(&mut waits, "Weft is not installed").await;
-    assert_eq!(interrupted(waits).await.code(), Some(0));
+    let mut waits = Running::weft(proxy.kubeconfig(), &["status", "--watch"]);
+    waits.stdout().wait("Weft is not installed").await;
+    waits.interrupt();
+    assert_eq!(waits.ended().await, Some(0));
     let held = proxy.inject(Match::any().resource("deployments"), Fault::Hold);
-    let waits = start(proxy.kubeconfig(), &["status", "--wait"]);
+    let mut waits = Running::weft(proxy.kubeconfig(), &["status", "--wait"]);
     held.wait_hits(1, PATIENCE).await.unwrap();
-    assert_eq!(interrupted(waits).await.code(), Some(130));
+    waits.interrupt();
+    assert_eq!(waits.ended().await, Some(130));
     held.remove();
 
     // While the API server is away, which does not end it by itself.
-    let mut away = start(proxy.kubeconfig(), &["status", "--watch"]);
-    wait_shown(&mut away, "Weft is not installed").await;
+    let mut away = Running::weft(proxy.kubeconfig(), &["status", "--watch"]);
+    away.stdout().wait("Weft is not installed").await;
     let cut = proxy.inject(Match::any(), Fault::CutBefore);
     proxy.close_watches(&Match::any());
     cut.wait_hits(3, PATIENCE).await.unwrap();
-    assert_eq!(interrupted(away).await.code(), Some(0));
+    away.interrupt();
+    assert_eq!(away.ended().await, Some(0));
     cut.remove();
 
-    // On a terminal, which `script` of util-linux lends.
-    let typescript = control_plane.dir().join("typescript");
-    let weft = weft_binary();
-    let shell = format!(
-        "stty rows 40 cols 200; exec {} status --watch",
-        weft.display()
-    );
-    let mut terminal = Command::new("script")
-        .args(["-qefc", &shell])
-        .arg(&typescript)
-        .env("KUBECONFIG", proxy.kubeconfig())
-        .env("TERM", "xterm")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .expect("script of util-linux is there");
-    wait_until(
-        "the first tree is drawn",
-        async || match std::fs::read_to_string(&typescript).unwrap_or_default() {
-            shown if shown.contains("Weft is not installed") => Ok(()),
-            shown => Err(shown),
-        },
-    )
-    .await;
-    let mut keys = terminal.stdin.take().unwrap();
-    keys.write_all(b"\x03").await.unwrap();
-    keys.flush().await.unwrap();
-    let ended = tokio::time::timeout(PATIENCE, terminal.wait()).await;
-    assert_eq!(ended.expect("it ends").unwrap().code(), Some(0));
-}
-
-/// `weft`, with SIGINT ignored when it starts.
-fn start(kubeconfig: &std::path::Path, arguments: &[&str]) -> Child {
-    Command::new("sh")
-        .args(["-c", "trap '' INT; exec \"$0\" \"$@\""])
-        .arg(weft_binary())
-        .args(arguments)
-        .env("KUBECONFIG", kubeconfig)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap()
-}
-
-async fn wait_shown(watch: &mut Child, text: &str) {
-    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    loop {
-        let line = tokio::time::timeout(PATIENCE, lines.next_line())
-            .await
-            .unwrap_or_else(|_| panic!("{text:?} is not shown"));
-        if line.unwrap().expect("it goes on").contains(text) {
-            // Later lines have a reader, too.
-            tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-            return;
-        }
-    }
-}
-
-/// Sends the signal of Ctrl-C and waits for the end.
-async fn interrupted(mut watch: Child) -> ExitStatus {
-    let pid = Pid::from_raw(watch.id().unwrap().try_into().unwrap()).unwrap();
-    kill_process(pid, Signal::INT).unwrap();
-    let ended = tokio::time::timeout(PATIENCE, watch.wait()).await;
-    ended.expect("Ctrl-C ends it").unwrap()
+    let mut terminal = Terminal::start(proxy.kubeconfig(), control_plane.dir(), "status --watch");
+    terminal.wait("Weft is not installed").await;
+    terminal.press("\x03");
+    assert_eq!(terminal.ended().await, Some(0));
 }
