@@ -9,14 +9,14 @@ use crate::output;
 /// Reports whether the user agrees: said by `--yes`, or asked on a terminal.
 ///
 /// # Errors
-/// There is nobody to ask.
+/// stdin is no terminal, so no user can answer.
 pub fn confirmed(yes: bool, question: &str) -> Result<bool> {
     if yes {
         return Ok(true);
     }
     if !io::stdin().is_terminal() {
         bail!(
-            "nobody is there to be asked, so nothing was done: say --yes, or --dry-run to see what would be done"
+            "stdin is no terminal, so the command cannot ask you, and nothing was done: give --yes, or --dry-run to see what would be done"
         );
     }
     output::say_here(&format!("{question} [y/N] "));

@@ -16,6 +16,7 @@ use weft_runtime::{
 };
 
 use crate::{
+    account::{Account, Action, Step},
     online::{Online, Site},
     output,
 };
@@ -29,11 +30,11 @@ pub struct Handover {
     disclaims: Vec<Disclaim>,
 }
 
-/// Finds out what there is to give back. Of a PlacementAPI that nothing of Weft's is left of,
-/// nothing.
+/// Finds out what there is to give back. The result is empty for a PlacementAPI of which nothing is
+/// Weft's.
 ///
 /// # Errors
-/// The API server refuses a request, or the other operator could not go on from here.
+/// The API server refuses a request, or the other operator could not continue from here.
 pub async fn find(
     online: &Online,
     site: &Site,
@@ -58,7 +59,7 @@ pub async fn find(
             .map(|problem| format!("  {problem}"))
             .collect();
         bail!(
-            "{title}: the other operator could not go on with it, so nothing was changed:\n{}",
+            "{title}: the other operator could not continue with it, so nothing was changed:\n{}",
             obstacles.join("\n")
         );
     }
@@ -128,6 +129,15 @@ impl Handover {
         self.missing.is_none() && self.disclaims.is_empty()
     }
 
+    /// Returns the steps of the work, in order.
+    pub fn steps(&self, site: &Site, resource: &Value) -> Vec<Step> {
+        let missing = self
+            .missing
+            .iter()
+            .map(|(_, words)| set(site, resource, words));
+        missing.chain(self.disclaims.iter().map(released)).collect()
+    }
+
     /// Returns the work to do, a line each.
     pub fn preview(&self, site: &Site, resource: &Value) -> Vec<String> {
         let title = output::title(site.entry.resource, resource);
@@ -155,7 +165,7 @@ impl Handover {
         online: &Online,
         site: &Site,
         resource: &Value,
-        said: impl Fn(&str, &str) -> Result<()>,
+        account: &Account,
     ) -> Result<()> {
         let manager = manager(&*site.domain);
         if let Some((patch, words)) = &self.missing {
@@ -169,7 +179,8 @@ impl Handover {
                 .merge_patch(&key, "", &patch, &manager)
                 .await
                 .map_err(|error| online.explain(error))?;
-            said("set", &format!("in {}: {words}", key.human()))?;
+            let line = format!("in {}: {words}", key.human());
+            account.did(set(site, resource, words), "set", &line)?;
         }
         for release in &self.disclaims {
             match online
@@ -180,11 +191,19 @@ impl Handover {
                 Err(error) if error.is_not_found() => {}
                 released => released.map(drop).map_err(|error| online.explain(error))?,
             }
-            said(
-                "released",
-                &format!("{}: {}", release.key.human(), release.takes()),
-            )?;
+            let line = format!("{}: {}", release.key.human(), release.takes());
+            account.did(released(release), "released", &line)?;
         }
         Ok(())
     }
+}
+
+fn set(site: &Site, resource: &Value, words: &str) -> Step {
+    let resource = Live::of(resource);
+    let key = ObjectKey::new(site.entry.resource, resource.namespace(), resource.name());
+    Step::new(Action::Change, &key).because(words)
+}
+
+fn released(disclaim: &Disclaim) -> Step {
+    Step::new(Action::Release, &disclaim.key).because(disclaim.takes())
 }

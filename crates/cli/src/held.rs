@@ -1,5 +1,5 @@
-//! Users' objects that a finalizer of the operator holds: once it is gone nobody answers for that,
-//! and they could never be deleted again.
+//! Users' objects that a finalizer of the operator holds. When the operator is gone, no controller
+//! removes the finalizer, and the objects could never be deleted.
 
 use anyhow::Result;
 use serde_json::Value;

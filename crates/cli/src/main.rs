@@ -13,6 +13,8 @@
 //! - [`online`]: which cluster, and what of Weft is in it;
 //! - [`reasons`]: the meaning of each condition and event;
 //! - [`bundle`]: the parts of a report about a cluster;
+//! - [`graph`]: the forms of a picture of nodes' networks;
+//! - [`account`]: the steps of a command that changes a cluster, as lines or JSON;
 //! - [`output`]: how results are written.
 //!
 //! Exit codes: 0 done, 1 the answer is no (invalid, changes), 2 it could not be found out: wrong
@@ -24,6 +26,7 @@
     reason = "what is printed goes through `output`, which escapes control characters of others"
 )]
 
+mod account;
 mod bundle;
 mod check;
 mod cli;
@@ -32,6 +35,7 @@ mod confirm;
 mod definitions;
 mod document;
 mod domains;
+mod graph;
 mod handover;
 mod held;
 mod install;

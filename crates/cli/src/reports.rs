@@ -1,5 +1,5 @@
 //! Objects in which operator and agents report the state of the cluster. Without operator and
-//! agents they would be out of date, and nobody would delete them.
+//! agents they would be out of date, and no controller would delete them.
 
 use std::collections::BTreeMap;
 
@@ -50,6 +50,11 @@ impl Reports {
     /// Returns true if there is no object that only reports.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
+    }
+
+    /// Returns the objects that only report.
+    pub fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.found.iter().map(|(key, _)| key)
     }
 
     /// Returns a line for each kind, with the number of its objects.

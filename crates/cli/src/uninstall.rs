@@ -9,13 +9,17 @@ use std::{
 use anyhow::{Result, bail};
 use serde_json::Value;
 use weft_operator::Served;
-use weft_plan::{Live, ObjectKey, Owner, Stage, deletion, kinds};
+use weft_plan::{Live, ObjectKey, Owner, Stage, deletion, health, kinds};
 use weft_runtime::{
-    inspect::{presence, removal},
+    inspect::{
+        presence,
+        removal::{self, Staying},
+    },
     reconcile::{finalizer::FINALIZER, stored},
 };
 
 use crate::{
+    account::{Account, Action, Step},
     domains::Entry,
     held, installed,
     online::{Online, Site},
@@ -23,7 +27,7 @@ use crate::{
     reports::Reports,
 };
 
-/// How often it is looked whether something is gone.
+/// The pause between two looks at an object that goes.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The extent of the removal.
@@ -52,8 +56,8 @@ pub struct Uninstall<'a> {
     reports: Reports,
     /// Objects that stay, with the reason.
     stays: BTreeMap<ObjectKey, String>,
-    /// Objects that outlive their resource, by kind and name.
-    outliving: BTreeMap<String, (usize, String)>,
+    /// Objects that outlive their resource, by its kind and name.
+    outliving: BTreeMap<String, Staying>,
 }
 
 impl<'a> Uninstall<'a> {
@@ -82,12 +86,13 @@ impl<'a> Uninstall<'a> {
         found.find_installation().await?;
         found.reports = Reports::find(online, &found.sites).await?;
         if !found.scope.crds {
-            found.stays.extend(found.reports.users.iter().map(|key| {
-                (
-                    key.clone(),
-                    "its spec is somebody's configuration".to_owned(),
-                )
-            }));
+            found.stays.extend(
+                found
+                    .reports
+                    .users
+                    .iter()
+                    .map(|key| (key.clone(), "its spec is a user's configuration".to_owned())),
+            );
         }
         if found.is_empty() {
             // A run that was interrupted at the very end.
@@ -147,7 +152,7 @@ impl<'a> Uninstall<'a> {
                 .filter(|key| key.kind == kinds::CUSTOM_RESOURCE_DEFINITION)
             {
                 self.stays
-                    .insert(key, "other people's objects may live in it".to_owned());
+                    .insert(key, "other users' objects may be in it".to_owned());
             }
             let staying = removal::staying(&objects, &site.namespace, resource(&owner))
                 .await
@@ -155,8 +160,7 @@ impl<'a> Uninstall<'a> {
             if let Some(staying) = staying {
                 finished.extend(staying.nothing_goes.then(|| owner.name.clone()));
                 let what = format!("{} {}", owner.kind.kind, owner.name);
-                self.outliving
-                    .insert(what, (staying.objects.len(), staying.why));
+                self.outliving.insert(what, staying);
             }
         }
         // Of these nothing is left but what stays.
@@ -219,8 +223,8 @@ impl<'a> Uninstall<'a> {
             }
         }
         self.objects = installed::present(self.online, objects).await?;
-        // The leases go once nobody may write them any more: an operator that is just ending makes
-        // them anew.
+        // The leases go when no operator may write them any more: an operator that is just ending
+        // would recreate them.
         self.objects
             .sort_by_key(|key| (key.kind == kinds::LEASE, Reverse(Stage::of(key.kind))));
         self.namespaces = installed::present(self.online, namespaces).await?;
@@ -313,8 +317,13 @@ impl<'a> Uninstall<'a> {
 
     /// Returns the objects that stay, for people.
     pub fn kept(&self, style: Style) -> String {
-        let outliving = self.outliving.iter().map(|(what, (count, why))| {
-            format!("{} {count} objects of {what}: {why}\n", style.dim("="))
+        let outliving = self.outliving.iter().map(|(what, staying)| {
+            format!(
+                "{} {} objects of {what}: {}\n",
+                style.dim("="),
+                staying.objects.len(),
+                staying.why
+            )
         });
         let stays = self
             .stays
@@ -323,64 +332,116 @@ impl<'a> Uninstall<'a> {
         outliving.chain(stays).collect()
     }
 
-    fn title(&self, site: usize, resource: &Value) -> String {
-        output::title(self.sites[site].entry.resource, resource)
+    /// Returns all steps of the removal, in order, and the objects that stay.
+    pub fn steps(&self) -> Vec<Step> {
+        let delete = |key: &ObjectKey| Step::new(Action::Delete, key);
+        let resources = self
+            .resources
+            .iter()
+            .map(|(index, resource)| delete(&self.key(*index, resource)));
+        let orphans = self.orphans.iter().map(|(_, owner)| left_by(owner));
+        let definitions = self.definitions.iter().filter(|_| self.scope.crds);
+        let namespaces = self
+            .namespaces
+            .iter()
+            .map(|key| delete(key).because("if nothing else is in it then"));
+        resources
+            .chain(orphans)
+            .chain(self.objects.iter().map(delete))
+            .chain(self.reports.keys().map(delete))
+            .chain(namespaces)
+            .chain(definitions.map(delete))
+            .chain(self.staying())
+            .collect()
     }
 
-    /// Removes it all, in order, and says each step.
+    /// Returns the objects that stay.
+    fn staying(&self) -> Vec<Step> {
+        let stay = |key: &ObjectKey, why: &str| Step::new(Action::Stay, key).because(why);
+        let outliving = self.outliving.values();
+        outliving
+            .flat_map(|staying| staying.objects.iter().map(|key| stay(key, &staying.why)))
+            .chain(self.stays.iter().map(|(key, why)| stay(key, why)))
+            .collect()
+    }
+
+    fn key(&self, site: usize, resource: &Value) -> ObjectKey {
+        let resource = Live::of(resource);
+        ObjectKey::new(
+            self.sites[site].entry.resource,
+            resource.namespace(),
+            resource.name(),
+        )
+    }
+
+    fn title(&self, site: usize, resource: &Value) -> String {
+        self.key(site, resource).human()
+    }
+
+    /// Removes it all, in order, and reports each step.
     ///
     /// # Errors
     /// Something could not be removed, or is not gone in time. Finished work stays. Another run
     /// continues from there.
-    pub async fn run(mut self) -> Result<()> {
+    pub async fn run(mut self, account: &Account) -> Result<()> {
+        let removed = |key: &ObjectKey, words: &str| {
+            account.did(Step::new(Action::Delete, key), "removed", words)
+        };
         for (index, resource) in &self.resources {
-            self.remove_resource(&self.sites[*index], resource).await?;
-            said(
-                "removed",
-                &format!("{} and its components", self.title(*index, resource)),
-            )?;
+            self.remove_resource(&self.sites[*index], resource, account)
+                .await?;
+            let key = self.key(*index, resource);
+            removed(&key, &format!("{} and its components", key.human()))?;
         }
         for (index, owner) in &self.orphans {
             let site = &self.sites[*index];
-            self.wait(
-                &format!("what {} {} has left", owner.kind.kind, owner.name),
-                async || self.tear_down(site, owner.clone(), None).await,
-            )
+            let what = format!("what {} {} has left", owner.kind.kind, owner.name);
+            self.wait(&what, account, async || {
+                self.tear_down(site, owner.clone(), None).await
+            })
             .await?;
-            said(
-                "removed",
-                &format!("what {} {} has left", owner.kind.kind, owner.name),
-            )?;
+            account.did(left_by(owner), "removed", &what)?;
         }
         for key in &self.objects {
-            self.delete(key).await?;
-            said("removed", &key.human())?;
+            self.delete(key, account).await?;
+            removed(key, &key.human())?;
         }
-        self.release_held().await?;
-        // Those of now: until here somebody may have made others.
+        self.release_held(account).await?;
+        // Those of now: until here an operator or an agent may have written others.
         let reports = Reports::find(self.online, &self.sites).await?;
         reports.remove(self.online).await?;
         reports
+            .keys()
+            .for_each(|key| account.done(Step::new(Action::Delete, key)));
+        reports
             .lines()
-            .try_for_each(|line| said("removed", &line))?;
+            .try_for_each(|line| account.wrote("removed", &line))?;
         for key in std::mem::take(&mut self.namespaces) {
-            self.remove_namespace(&key).await?;
+            if self.may_go(&key).await? {
+                self.delete(&key, account).await?;
+                removed(&key, &key.human())?;
+            }
         }
         if self.scope.crds {
             for key in &self.definitions {
-                self.delete(key).await?;
-                said("removed", &key.human())?;
+                self.delete(key, account).await?;
+                removed(key, &key.human())?;
             }
+        }
+        account.stay(self.staying());
+        if account.is_json() {
+            return Ok(());
         }
         output::print(&self.kept(Style::stdout()))
     }
 
     /// Takes the operator's finalizers off users' objects of other kinds.
-    async fn release_held(&self) -> Result<()> {
+    async fn release_held(&self, account: &Account) -> Result<()> {
         for site in &self.sites {
             for held in held::find(self.online, site).await? {
                 held::release(self.online, site, &held).await?;
-                said("released", &held.key.human())?;
+                let step = Step::new(Action::Release, &held.key);
+                account.did(step, "released", &held.key.human())?;
             }
         }
         Ok(())
@@ -388,7 +449,12 @@ impl<'a> Uninstall<'a> {
 
     /// Deletes a resource and waits until it is gone. While an operator leads, it takes the
     /// components down. Else we do.
-    async fn remove_resource(&self, site: &Site, resource: &Value) -> Result<()> {
+    async fn remove_resource(
+        &self,
+        site: &Site,
+        resource: &Value,
+        account: &Account,
+    ) -> Result<()> {
         let online = self.online;
         let owner = Owner::of(&*site.domain, resource);
         let namespace = Live::of(resource).namespace();
@@ -400,10 +466,10 @@ impl<'a> Uninstall<'a> {
                 .delete(&key, &uid)
                 .await
                 .map_err(|error| online.explain(error))?;
-            said("deleting", &key.human())?;
+            account.wrote("deleting", &key.human())?;
         }
         let mut by_us = false;
-        self.wait(&key.human(), async || {
+        self.wait(&key.human(), account, async || {
             let live = online
                 .cluster
                 .get(&key)
@@ -418,10 +484,8 @@ impl<'a> Uninstall<'a> {
             if !by_us {
                 by_us = true;
                 if matches!(site.served, Served::Set(_)) {
-                    said(
-                        "note:",
-                        "no operator is at work; its components are taken down from here",
-                    )?;
+                    account
+                        .note("no operator is at work; its components are taken down from here")?;
                 }
             }
             let left = self.tear_down(site, owner.clone(), Some(&live)).await?;
@@ -464,7 +528,7 @@ impl<'a> Uninstall<'a> {
 
     /// Deletes an object and waits until it is gone. Of the operator's workload, its pods too: one
     /// might still be at work.
-    async fn delete(&self, key: &ObjectKey) -> Result<()> {
+    async fn delete(&self, key: &ObjectKey, account: &Account) -> Result<()> {
         let online = self.online;
         let pods = match key.kind {
             kinds::DEPLOYMENT | kinds::DAEMON_SET => online
@@ -475,7 +539,7 @@ impl<'a> Uninstall<'a> {
                 .and_then(|deployment| selector(&deployment)),
             _ => None,
         };
-        self.wait(&key.human(), async || {
+        self.wait(&key.human(), account, async || {
             if let Some(live) = online
                 .cluster
                 .get(key)
@@ -504,17 +568,8 @@ impl<'a> Uninstall<'a> {
         .await
     }
 
-    /// Deletes a namespace once nothing is in it any more but what others have put there.
-    async fn remove_namespace(&mut self, key: &ObjectKey) -> Result<()> {
-        if self.may_go(key).await? {
-            self.delete(key).await?;
-            said("removed", &key.human())?;
-        }
-        Ok(())
-    }
-
-    /// Reports whether a namespace was made for Weft and nothing is in it any more. Else it is
-    /// noted why it stays.
+    /// Returns true if a namespace was made for Weft and nothing is in it any more. Otherwise notes
+    /// the reason why it stays.
     async fn may_go(&mut self, key: &ObjectKey) -> Result<bool> {
         let own =
             self.sites.iter().any(|site| {
@@ -528,7 +583,7 @@ impl<'a> Uninstall<'a> {
         let mut contents = removal::contents(&self.online.cluster, &key.name)
             .await
             .map_err(|error| self.online.explain(error))?;
-        // Taken up again in the moment between, it goes with the namespace.
+        // An operator that ends may have taken its Lease again. It goes with the namespace.
         let leases: Vec<_> = self
             .sites
             .iter()
@@ -556,18 +611,20 @@ impl<'a> Uninstall<'a> {
         Ok(contents.is_empty())
     }
 
-    /// Looks until nothing is left, and says what it waits for whenever that is something else.
+    /// Looks until nothing is left, and reports each new cause of the wait.
     async fn wait(
         &self,
         what: &str,
+        account: &Account,
         mut left: impl AsyncFnMut() -> Result<Option<String>>,
     ) -> Result<()> {
         let end = Instant::now() + self.scope.timeout;
         let mut said_last = String::new();
         while let Some(left) = left().await? {
+            account.wait_for(Some(&left));
             if Instant::now() > end {
                 bail!(
-                    "{what} is not gone within {:?}: it waits for {left}. Resolve that and run the command again: it goes on from there",
+                    "{what} is not gone within {:?}: it waits for {left}. Resolve that and run the command again: it continues from there",
                     self.scope.timeout
                 );
             }
@@ -577,50 +634,37 @@ impl<'a> Uninstall<'a> {
             }
             tokio::time::sleep(PAUSE).await;
         }
+        account.wait_for(None);
         Ok(())
     }
 }
 
-/// Returns the operator's report about a teardown.
+/// The objects that a resource has left which is gone itself.
+fn left_by(owner: &Owner) -> Step {
+    Step::new(Action::Delete, &ObjectKey::new(owner.kind, "", &owner.name))
+        .because("it is gone itself, and has left objects")
+}
+
+/// Returns the operator's report about a teardown. Stalled and Reconciling repeat the worst cause
+/// of each kind. Before the operator has seen the deletion, which is a new generation, they are
+/// about something else.
 fn progress(resource: &Value) -> String {
-    let conditions = resource["status"]["conditions"]
-        .as_array()
-        .into_iter()
-        .flatten();
-    let told = |kind: &str| {
-        conditions
-            .clone()
-            .find(|condition| condition["type"] == kind && condition["status"] == "True")
-            .and_then(|condition| condition["message"].as_str())
+    let [_, reconciling, stalled] = health::TYPES;
+    let has_seen =
+        resource["status"]["observedGeneration"].as_i64() >= Some(Live::of(resource).generation());
+    let message = |name: &str| {
+        let found = weft_plan::condition(&resource["status"], name);
+        found
+            .filter(|found| found["status"] == "True")
+            .and_then(|found| found["message"].as_str())
     };
-    told("Degraded")
-        .or_else(|| {
-            told("Progressing").filter(|_| {
-                resource["status"]["conditions"]
-                    .to_string()
-                    .contains("Removing")
-            })
-        })
-        .or_else(|| open_step(resource))
+    message(stalled)
+        .or_else(|| message(reconciling))
+        .filter(|_| has_seen)
         .map_or("the operator to begin", |message| {
             message.trim_start_matches("waiting for ")
         })
         .to_owned()
-}
-
-/// Returns the message of the step that holds up a PlacementAPI. Its conditions are those of
-/// placement-operator: a step that fails has the severity Error, and one that waits has Info.
-fn open_step(resource: &Value) -> Option<&str> {
-    let conditions = resource["status"]["conditions"].as_array()?;
-    let with = |severity: &str| {
-        let is_open = |condition: &&Value| {
-            condition["status"] == "False"
-                && condition["severity"] == severity
-                && condition["type"] != "Ready"
-        };
-        conditions.iter().find(is_open)?["message"].as_str()
-    };
-    with("Error").or_else(|| with("Info"))
 }
 
 fn selector(deployment: &Value) -> Option<String> {
@@ -634,30 +678,38 @@ fn selector(deployment: &Value) -> Option<String> {
     (!labels.is_empty()).then(|| labels.join(","))
 }
 
-fn said(verb: &str, what: &str) -> Result<()> {
-    output::print(&format!("{} {what}\n", Style::stdout().good(verb)))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use jiff::Timestamp;
     use serde_json::json;
+    use weft_placement::conditions::{State, Step as Aspect, Steps};
+
+    use super::*;
+
+    /// A PlacementAPI whose deletion is its second generation, with this state of its last step.
+    fn placement_api(observed: i64, state: State) -> Value {
+        let mut steps = Steps::default();
+        steps.set(Aspect::KeystoneEndpoint, state);
+        json!({
+            "metadata": {"generation": 2},
+            "status": {
+                "observedGeneration": observed,
+                "conditions": steps.conditions(&[], Timestamp::UNIX_EPOCH)
+            }
+        })
+    }
 
     #[test]
-    fn a_placement_api_waits_for_the_step_that_fails() {
+    fn a_placement_api_waits_for_its_open_step_once_that_is_reported() {
         let why = "cannot reach https://keystone.example.com:5000: connection refused";
-        let step = |severity: &str, message: &str| {
-            json!({
-                "type": "KeystoneEndpointReady", "status": "False", "severity": severity,
-                "reason": severity, "message": message
-            })
-        };
-        let with = |conditions: Value| progress(&json!({"status": {"conditions": conditions}}));
-        let ready =
-            json!({"type": "Ready", "status": "False", "severity": "Error", "message": "all"});
-        assert_eq!(with(json!([ready, step("Error", why)])), why);
+        assert_eq!(progress(&placement_api(2, State::error(why))), why);
         let begun = "being removed from Keystone at https://keystone.example.com:5000";
-        assert_eq!(with(json!([step("Info", begun)])), begun);
-        assert_eq!(with(json!([])), "the operator to begin");
+        assert_eq!(progress(&placement_api(2, State::requested(begun))), begun);
+        for unseen in [
+            placement_api(1, State::error("of the generation before")),
+            json!({"metadata": {"generation": 2}}),
+        ] {
+            assert_eq!(progress(&unseen), "the operator to begin");
+        }
     }
 }

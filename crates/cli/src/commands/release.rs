@@ -4,30 +4,32 @@ use std::{cmp::Reverse, collections::BTreeSet, process::ExitCode, sync::Arc};
 
 use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
+use serde_json::Value;
 use weft_operator::Served;
 use weft_plan::{Live, ObjectKey, Owner, Stage, kinds};
 use weft_runtime::{
     inspect::{
         presence,
-        release::{release, release_list},
+        release::{self, release, release_list},
     },
     reconcile::set::SetObjects,
 };
 
 use crate::{
+    account::{Account, Action, End, Format, Step},
     confirm::confirmed,
     domains,
     handover::{self, Handover},
-    held,
+    held::{self, Held},
     install::SINGLE_OPERATOR,
     installed,
     online::{ClusterArgs, Online, Site, block_on},
-    output::{self, Style},
+    output,
 };
 
 /// Give everything back to the operator that Weft replaced
 ///
-/// The configuration and its components go on running untouched: no pod restarts. Weft's finalizer,
+/// The configuration and its components continue to run untouched: no pod restarts. Weft's finalizer,
 /// labels, annotations and inventory go, and every object is owned in the form that the other
 /// operator looks for. The record of the applied configuration stays. So do policies of nodes'
 /// networks, without Weft's finalizer. Weft's admission policies go, and so do its roles and
@@ -37,7 +39,7 @@ use crate::{
 #[derive(clap::Args)]
 #[command(after_help = "\
 Exit code 0: given back, or nothing of Weft is there; 2: it could not be done.
-You can repeat it, and it goes on from there.
+You can repeat it, and it continues from there.
 
 Examples:
   kubectl -n cluster-network-addons scale \\
@@ -68,6 +70,10 @@ pub struct Args {
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
 
+    /// How to show the result. The fields of json are described in docs/command-line.md
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Format,
+
     #[command(flatten)]
     cluster: ClusterArgs,
 }
@@ -76,125 +82,182 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     block_on(async {
         let online = args.cluster.connect().await?;
-        for site in online
-            .sites(domains::chosen(std::slice::from_ref(&args.domain)))
-            .await?
-        {
-            give_back(args, &online, &site).await?;
-        }
+        let account = Account::new(args.output);
+        let end = give_back(args, &online, &account).await;
+        account.close(end)?;
         Ok(ExitCode::SUCCESS)
     })
 }
 
-async fn give_back(args: &Args, online: &Online, site: &Site) -> Result<()> {
-    let style = Style::stdout();
-    let kind = site.entry.resource;
-    let mut work = Vec::new();
-    for resource in online.resources(site).await?.unwrap_or_default() {
-        let objects = online.objects(site, Owner::of(&*site.domain, &resource));
-        let (list, handover) = match &site.served {
-            Served::Placement(_) => handover::find(online, site, &objects, &resource).await?,
-            Served::Set(set) => {
-                let objects = SetObjects::new(objects, Arc::clone(set));
-                let list = release_list(&objects, &resource, &site.namespace)
-                    .await
-                    .map_err(|error| online.explain_stored(error))?;
-                (list, Handover::default())
+async fn give_back(args: &Args, online: &Online, account: &Account) -> Result<End> {
+    let mut end = End::Nothing;
+    for site in online
+        .sites(domains::chosen(std::slice::from_ref(&args.domain)))
+        .await?
+    {
+        account.plan([site.entry.name], []);
+        let work = Work::find(online, &site).await?;
+        if work.is_empty() {
+            if !account.is_json() {
+                account.show(&format!(
+                    "Nothing of {} is Weft's: there is nothing to give back.\n",
+                    site.entry.name
+                ))?;
             }
-        };
-        if list.is_empty() && handover.is_empty() {
             continue;
         }
-        if Live::of(&resource).is_being_deleted() {
-            bail!(
-                "{} {} is being deleted, and its components with it: there is nothing to give back",
-                kind.kind,
-                Live::of(&resource).name()
-            );
+        account.plan([site.entry.name], work.steps(&site));
+        idle(online, &site).await?;
+        if args.dry_run && !account.is_json() {
+            account.show(&work.preview(&site))?;
         }
-        work.push((resource, list, handover));
+        if args.dry_run || !confirmed(args.yes, &work.question(&site))? {
+            if !account.is_json() {
+                account.show("Nothing was changed.\n")?;
+            }
+            return Ok(End::Unchanged);
+        }
+        work.carry_out(online, &site, account).await?;
+        account.note(&next_step(&site))?;
+        end = End::Done("Released");
     }
-    let held = held::find(online, site).await?;
-    let in_the_way = in_the_way(online, site).await?;
-    if work.is_empty() && held.is_empty() && in_the_way.is_empty() {
-        return output::print(&format!(
-            "Nothing of {} is Weft's: there is nothing to give back.\n",
-            site.entry.name
-        ));
+    Ok(end)
+}
+
+/// The work of giving a domain back.
+struct Work {
+    /// Users' objects of other kinds that have the operator's finalizer.
+    held: Vec<Held>,
+    /// Objects of the installation that go, with their uid.
+    in_the_way: Vec<(ObjectKey, String)>,
+    /// Resources, each with the objects to give back, and the further work.
+    resources: Vec<(Value, Vec<release::Entry>, Handover)>,
+}
+
+impl Work {
+    /// Finds out what there is to do.
+    async fn find(online: &Online, site: &Site) -> Result<Self> {
+        let mut found = Vec::new();
+        for resource in online.resources(site).await?.unwrap_or_default() {
+            let objects = online.objects(site, Owner::of(&*site.domain, &resource));
+            let (list, handover) = match &site.served {
+                Served::Placement(_) => handover::find(online, site, &objects, &resource).await?,
+                Served::Set(set) => {
+                    let objects = SetObjects::new(objects, Arc::clone(set));
+                    let list = release_list(&objects, &resource, &site.namespace)
+                        .await
+                        .map_err(|error| online.explain_stored(error))?;
+                    (list, Handover::default())
+                }
+            };
+            if list.is_empty() && handover.is_empty() {
+                continue;
+            }
+            if Live::of(&resource).is_being_deleted() {
+                bail!(
+                    "{} {} is being deleted, and its components with it: there is nothing to give back",
+                    site.entry.resource.kind,
+                    Live::of(&resource).name()
+                );
+            }
+            found.push((resource, list, handover));
+        }
+        Ok(Self {
+            held: held::find(online, site).await?,
+            in_the_way: in_the_way(online, site).await?,
+            resources: found,
+        })
     }
-    idle(online, site).await?;
-    if args.dry_run {
-        let keys = held.iter().map(|held| &held.key).chain(
-            work.iter()
-                .flat_map(|(_, list, _)| list)
-                .map(|entry| &entry.object),
-        );
-        let prepared = work
+
+    fn is_empty(&self) -> bool {
+        self.resources.is_empty() && self.held.is_empty() && self.in_the_way.is_empty()
+    }
+
+    /// The objects to give back.
+    fn given_back(&self) -> impl Iterator<Item = &ObjectKey> {
+        let lists = self.resources.iter().flat_map(|(_, list, _)| list);
+        let held = self.held.iter().map(|held| &held.key);
+        held.chain(lists.map(|entry| &entry.object))
+    }
+
+    fn steps(&self, site: &Site) -> Vec<Step> {
+        let handovers = self
+            .resources
+            .iter()
+            .flat_map(|(resource, _, handover)| handover.steps(site, resource));
+        let given_back = self.given_back().map(|key| Step::new(Action::Release, key));
+        let removed = self
+            .in_the_way
+            .iter()
+            .map(|(key, _)| Step::new(Action::Delete, key));
+        handovers.chain(given_back).chain(removed).collect()
+    }
+
+    /// Returns the steps for people, a line each.
+    fn preview(&self, site: &Site) -> String {
+        let handovers = self
+            .resources
             .iter()
             .flat_map(|(resource, _, handover)| handover.preview(site, resource));
-        let given = keys.map(|key| format!("would give back {}\n", key.human()));
-        let removed = in_the_way
+        let given_back = self
+            .given_back()
+            .map(|key| format!("would give back {}\n", key.human()));
+        let removed = self
+            .in_the_way
             .iter()
             .map(|(key, _)| format!("would remove {}\n", key.human()));
-        prepared
-            .chain(given)
-            .chain(removed)
-            .try_for_each(|line| output::print(&line))?;
+        handovers.chain(given_back).chain(removed).collect()
     }
-    let count = held.len() + work.iter().map(|(_, list, _)| list.len()).sum::<usize>();
-    let question = format!(
-        "Give {count} objects of {} back, and remove {} of Weft's installation?",
-        site.entry.name,
-        in_the_way.len()
-    );
-    if args.dry_run || !confirmed(args.yes, &question)? {
-        return output::print("Nothing was changed.\n");
+
+    fn question(&self, site: &Site) -> String {
+        format!(
+            "Give {} objects of {} back, and remove {} of Weft's installation?",
+            self.given_back().count(),
+            site.entry.name,
+            self.in_the_way.len()
+        )
     }
-    for held in &held {
-        held::release(online, site, held)
-            .await
-            .with_context(|| again(&held.key))?;
-        output::print(&format!(
-            "{} {}\n",
-            style.good("gave back"),
-            held.key.human()
-        ))?;
-    }
-    for (key, uid) in &in_the_way {
-        online
-            .cluster
-            .delete(key, uid)
-            .await
-            .map_err(|error| online.explain(error).context(again(key)))?;
-        output::print(&format!("{} {}\n", style.good("removed"), key.human()))?;
-    }
-    for (resource, list, handover) in &work {
-        let said =
-            |done: &str, what: &str| output::print(&format!("{} {what}\n", style.good(done)));
-        let failed = || {
-            format!(
-                "{} could not be given back; run the command again to go on from there",
-                output::title(kind, resource)
-            )
+
+    async fn carry_out(&self, online: &Online, site: &Site, account: &Account) -> Result<()> {
+        let gave_back = |key: &ObjectKey| {
+            account.did(Step::new(Action::Release, key), "gave back", &key.human())
         };
-        handover
-            .carry_out(online, site, resource, said)
-            .await
-            .with_context(failed)?;
-        let objects = online.objects(site, Owner::of(&*site.domain, resource));
-        for entry in list {
-            let failed = |error| online.explain(error).context(again(&entry.object));
-            release(&objects, resource, &site.namespace, entry)
+        for held in &self.held {
+            held::release(online, site, held)
                 .await
-                .map_err(failed)?;
-            output::print(&format!(
-                "{} {}\n",
-                style.good("gave back"),
-                entry.object.human()
-            ))?;
+                .with_context(|| again(&held.key))?;
+            gave_back(&held.key)?;
         }
+        for (key, uid) in &self.in_the_way {
+            online
+                .cluster
+                .delete(key, uid)
+                .await
+                .map_err(|error| online.explain(error).context(again(key)))?;
+            account.did(Step::new(Action::Delete, key), "removed", &key.human())?;
+        }
+        for (resource, list, handover) in &self.resources {
+            let failed = || {
+                format!(
+                    "{} could not be given back; run the command again to continue from there",
+                    output::title(site.entry.resource, resource)
+                )
+            };
+            handover
+                .carry_out(online, site, resource, account)
+                .await
+                .with_context(failed)?;
+            let objects = online.objects(site, Owner::of(&*site.domain, resource));
+            for entry in list {
+                let failed = |error| online.explain(error).context(again(&entry.object));
+                release(&objects, resource, &site.namespace, entry)
+                    .await
+                    .map_err(failed)?;
+                gave_back(&entry.object)?;
+            }
+        }
+        Ok(())
     }
-    output::print(&next_step(site))
 }
 
 /// Objects of the installation that the other operator cannot work with or has no use for, each
@@ -254,12 +317,12 @@ fn has_their_name(site: &Site) -> bool {
 
 fn again(key: &ObjectKey) -> String {
     format!(
-        "{} could not be given back; run the command again to go on from there",
+        "{} could not be given back; run the command again to continue from there",
         key.human()
     )
 }
 
-/// Nobody of Weft may be at work: the operator would take everything back at once.
+/// Makes sure that no operator of Weft is at work. It would take everything back at once.
 async fn idle(online: &Online, site: &Site) -> Result<()> {
     if let Some(operator) = site
         .operator
@@ -300,7 +363,7 @@ fn next_step(site: &Site) -> String {
     match site.operator.as_ref().map(|operator| &operator.workload) {
         Some(workload) if has_their_name(site) && workload.name == site.entry.install.operator => {
             format!(
-                "{given_back}; where it has the same name, it takes the place of {}. Until then that and its account and role of this name stay.\n",
+                "{given_back}; where it has the same name, it takes the place of {}. Until then that and its account and role of this name stay.",
                 workload.human()
             )
         }
@@ -311,9 +374,9 @@ fn next_step(site: &Site) -> String {
             );
             let name = &workload.name;
             format!(
-                "{given_back}. Weft's own is of no use any more, unless it serves others: kubectl -n {namespace} delete {kind}/{name} serviceaccount/{name}\n"
+                "{given_back}. Weft's own is of no use any more, unless it serves others: kubectl -n {namespace} delete {kind}/{name} serviceaccount/{name}"
             )
         }
-        None => format!("{given_back}.\n"),
+        None => format!("{given_back}."),
     }
 }

@@ -6,10 +6,11 @@ use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 
 use crate::{
+    account::{Account, End, Format},
     confirm::confirmed,
     domains::{self, Entry},
-    online::{ClusterArgs, block_on},
-    output::{self, Style},
+    online::{ClusterArgs, Online, block_on},
+    output::Style,
     uninstall::{Scope, Uninstall},
 };
 
@@ -26,13 +27,14 @@ use super::status::duration;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Exit code 0: done, or nothing was there; 2: it could not be done. You can repeat
-it, and it goes on from there.
+it, and it continues from there.
 
 Examples:
   weft uninstall --dry-run
   weft uninstall
   weft uninstall --domains addons,placement
-  weft uninstall --crds --yes")]
+  weft uninstall --crds --yes
+  weft uninstall --yes -o json | jq '.verdict'")]
 pub struct Args {
     /// Which domains [default: all]
     #[arg(long, value_name = "DOMAIN", value_delimiter = ',', value_parser = PossibleValuesParser::new(domains::ALL.iter().map(|entry| entry.name)))]
@@ -51,8 +53,13 @@ pub struct Args {
     dry_run: bool,
 
     /// How long to wait for something to be gone, for example 90s or 10m
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    // The operator tries a Keystone for 5 minutes before it gives up what is registered there.
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
     timeout: Duration,
+
+    /// How to show the result. The fields of json are described in docs/command-line.md
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Format,
 
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -62,46 +69,71 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     block_on(async {
         let online = args.cluster.connect().await?;
-        let scope = |domains| Scope {
-            domains,
-            crds: args.crds,
-            timeout: args.timeout,
-        };
-        let uninstall = Uninstall::find(&online, scope(domains::chosen(&args.domains))).await?;
-        if uninstall.is_nothing() {
-            output::print("Nothing of Weft is installed.\n")?;
-            output::print(&uninstall.kept(Style::stdout()))?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        if args.yes {
-            uninstall.run().await?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let installed = uninstall.domains();
-        output::print(&uninstall.preview(Style::stdout()))?;
-        let agreed = if args.dry_run {
-            Vec::new()
-        } else {
-            agreed(&installed, |question| confirmed(false, question))?
-        };
-        if agreed.is_empty() {
-            output::print("Nothing was changed.\n")?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        if agreed.len() == installed.len() {
-            uninstall.run().await?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        // Of fewer domains other parts stay, for example an operator that serves the rest.
-        let part = Uninstall::find(&online, scope(agreed)).await?;
-        output::print(&part.preview(Style::stdout()))?;
-        if confirmed(false, "Remove this part?")? {
-            part.run().await?;
-        } else {
-            output::print("Nothing was changed.\n")?;
-        }
+        let account = Account::new(args.output);
+        let end = uninstall(args, &online, &account).await;
+        account.close(end)?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+async fn uninstall(args: &Args, online: &Online, account: &Account) -> Result<End> {
+    let scope = |domains| Scope {
+        domains,
+        crds: args.crds,
+        timeout: args.timeout,
+    };
+    let style = Style::stdout();
+    let uninstall = Uninstall::find(online, scope(domains::chosen(&args.domains))).await?;
+    let installed = uninstall.domains();
+    if uninstall.is_nothing() {
+        account.plan([], uninstall.steps());
+        if !account.is_json() {
+            account.show("Nothing of Weft is installed.\n")?;
+            account.show(&uninstall.kept(style))?;
+        }
+        return Ok(End::Nothing);
+    }
+    account.plan(names(&installed), uninstall.steps());
+    if args.yes {
+        uninstall.run(account).await?;
+        return Ok(End::Done("Removed"));
+    }
+    let asks = !args.dry_run;
+    if asks || !account.is_json() {
+        account.show(&uninstall.preview(style))?;
+    }
+    let agreed = if asks {
+        agreed(&installed, |question| confirmed(false, question))?
+    } else {
+        Vec::new()
+    };
+    if agreed.is_empty() {
+        return unchanged(account);
+    }
+    if agreed.len() == installed.len() {
+        uninstall.run(account).await?;
+        return Ok(End::Done("Removed"));
+    }
+    // Of fewer domains other parts stay, for example an operator that serves the rest.
+    let part = Uninstall::find(online, scope(agreed.clone())).await?;
+    account.plan(names(&agreed), part.steps());
+    account.show(&part.preview(style))?;
+    if !confirmed(false, "Remove this part?")? {
+        return unchanged(account);
+    }
+    part.run(account).await?;
+    Ok(End::Done("Removed"))
+}
+
+fn unchanged(account: &Account) -> Result<End> {
+    if !account.is_json() {
+        account.show("Nothing was changed.\n")?;
+    }
+    Ok(End::Unchanged)
+}
+
+fn names(domains: &[&'static Entry]) -> impl Iterator<Item = &'static str> {
+    domains.iter().map(|entry| entry.name)
 }
 
 /// Asks for each domain. Returns those that the user agrees to remove.

@@ -1,4 +1,4 @@
-//! `weft release`: everything goes on running, and nothing is Weft's any more.
+//! `weft release`: everything continues to run, and nothing is Weft's any more.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,29 @@ use weft_plan::{OWNER_LABEL, kinds};
 use crate::{harness::*, user::*};
 
 #[tokio::test]
-async fn everything_goes_on_running_and_nothing_is_wefts() {
+async fn everything_continues_to_run_and_nothing_is_wefts() {
     let cluster = Cluster::start_default().await;
     let operator = Operator::start_default(&cluster).await;
     cluster
         .install(&example("network-addons-config.yaml"))
         .await;
 
-    // The Deployment wants a replica, and somebody leads.
-    let refused = weft(&cluster, &["release", "addons", "--yes"])
+    // The Deployment wants a replica, and an operator leads.
+    let refused = weft(&cluster, &["release", "addons", "--yes", "-o", "json"])
         .await
         .ended(2);
+    let document = refused.json();
+    assert_eq!(
+        (&document["verdict"], &document["domains"]),
+        (&json!("Refused"), &json!(["addons"]))
+    );
+    assert!(
+        document["error"]
+            .as_str()
+            .unwrap()
+            .contains("stop it first"),
+        "{document:#}"
+    );
     assert!(
         refused.stderr.contains(&format!(
             "kubectl -n {NAMESPACE} scale deployment {OPERATOR} --replicas=0"
@@ -59,10 +71,32 @@ async fn everything_goes_on_running_and_nothing_is_wefts() {
         "{}",
         preview.stdout
     );
-    assert_same(&all, &cluster.snapshot().await, "a dry run");
-    weft(&cluster, &["release", "addons", "--yes"])
+    let document = weft(&cluster, &["release", "addons", "--dry-run", "-o", "json"])
         .await
-        .ended(0);
+        .ended(0)
+        .json();
+    let multus = json!({
+        "action": "release", "apiVersion": "apps/v1", "kind": "DaemonSet",
+        "namespace": NAMESPACE, "name": "multus", "done": false
+    });
+    assert!(steps(&document).contains(&multus), "{document:#}");
+    assert_same(&all, &cluster.snapshot().await, "a dry run");
+    let document = weft(&cluster, &["release", "addons", "--yes", "-o", "json"])
+        .await
+        .ended(0)
+        .json();
+    assert_eq!(document["verdict"], "Released");
+    assert!(
+        steps(&document).iter().all(|step| step["done"] == true),
+        "{document:#}"
+    );
+    assert!(
+        document["notes"][0]
+            .as_str()
+            .unwrap()
+            .contains("Now install the other operator"),
+        "{document:#}"
+    );
 
     assert_eq!(
         running(&cluster).await,
@@ -153,6 +187,10 @@ async fn everything_goes_on_running_and_nothing_is_wefts() {
     .await;
     cluster.wait_available().await;
     assert_eq!(running(&cluster).await, before);
+}
+
+fn steps(document: &Value) -> &[Value] {
+    document["objects"].as_array().unwrap()
 }
 
 /// The kinds of the roles and bindings of the operator's own name that are left. Fails if others

@@ -1,6 +1,9 @@
 //! `weft uninstall`: nothing is left, with the operator and without, also after an interruption.
 
-use serde_json::json;
+mod terminal;
+mod unreachable;
+
+use serde_json::{Value, json};
 use weft_plan::kinds;
 
 use crate::{harness::*, user::*};
@@ -26,6 +29,13 @@ async fn an_operator_at_work_takes_its_components_down() {
         .await;
     let unasked = weft(&cluster, &["uninstall"]).await.ended(2);
     assert!(unasked.stderr.contains("--yes"), "{}", unasked.stderr);
+    let refused = weft(&cluster, &["uninstall", "-o", "json"]).await.ended(2);
+    let document = refused.json();
+    assert_eq!(document["verdict"], "Refused");
+    assert!(
+        document["error"].as_str().unwrap().contains("--yes"),
+        "{document:#}"
+    );
     let all = cluster.snapshot().await;
     let preview = weft(&cluster, &["uninstall", "--dry-run"]).await.ended(0);
     assert!(
@@ -34,6 +44,25 @@ async fn an_operator_at_work_takes_its_components_down() {
             .contains("- NetworkAddonsConfig cluster and all of its components"),
         "{}",
         preview.stdout
+    );
+    let document = weft(&cluster, &["uninstall", "--dry-run", "-o", "json"])
+        .await
+        .ended(0)
+        .json();
+    assert_eq!(
+        (&document["verdict"], &document["domains"]),
+        (&json!("Unchanged"), &json!(["addons"]))
+    );
+    assert_eq!(
+        step(&document, "NetworkAddonsConfig", "cluster"),
+        &json!({
+            "action": "delete", "done": false, "kind": "NetworkAddonsConfig", "name": "cluster",
+            "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1"
+        })
+    );
+    assert_eq!(
+        step(&document, "CustomResourceDefinition", DEFINITION)["action"],
+        "stay"
     );
     assert_same(
         &all,
@@ -72,6 +101,20 @@ async fn an_operator_at_work_takes_its_components_down() {
         "{}",
         again.stdout
     );
+    let document = weft(&cluster, &["uninstall", "--yes", "-o", "json"])
+        .await
+        .ended(0)
+        .json();
+    assert_eq!(document["verdict"], "Nothing");
+}
+
+/// Returns the step about this object in a document of `-o json`.
+#[track_caller]
+fn step<'a>(document: &'a Value, kind: &str, name: &str) -> &'a Value {
+    let mut steps = document["objects"].as_array().unwrap().iter();
+    steps
+        .find(|step| step["kind"] == kind && step["name"] == name)
+        .unwrap_or_else(|| panic!("{kind} {name}: {document:#}"))
 }
 
 #[tokio::test]
@@ -85,8 +128,8 @@ async fn it_does_the_same_when_the_operator_is_gone() {
     cluster
         .kubectl(&["-n", NAMESPACE, "delete", "deployment", OPERATOR])
         .await;
-    // Somebody's finalizer holds a component: the run gives up, says who, and leaves what comes
-    // later alone.
+    // Another controller's finalizer holds a component: the run gives up, names the finalizer, and
+    // leaves later objects alone.
     cluster
         .patch(
             kinds::DAEMON_SET,
@@ -97,7 +140,15 @@ async fn it_does_the_same_when_the_operator_is_gone() {
         .await;
     let held = weft(
         &cluster,
-        &["uninstall", "--yes", "--crds", "--timeout", "6s"],
+        &[
+            "uninstall",
+            "--yes",
+            "--crds",
+            "--timeout",
+            "6s",
+            "-o",
+            "json",
+        ],
     )
     .await
     .ended(2);
@@ -108,6 +159,16 @@ async fn it_does_the_same_when_the_operator_is_gone() {
         "{}",
         held.stderr
     );
+    let document = held.json();
+    assert_eq!(document["verdict"], "Waiting");
+    let cause = document["waitsFor"].as_str().unwrap();
+    assert!(cause.contains("example.com/hold"), "{document:#}");
+    assert_eq!(
+        step(&document, "NetworkAddonsConfig", "cluster")["done"],
+        false
+    );
+    let notes = document["notes"].to_string();
+    assert!(notes.contains("no operator is at work"), "{document:#}");
     assert!(
         cluster
             .get(kinds::CLUSTER_ROLE, "", "multus")
@@ -158,12 +219,18 @@ async fn a_single_operator_for_all_domains_goes_too() {
     cluster
         .install(&example("network-addons-config.yaml"))
         .await;
-    let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
-    assert!(
-        !run.stdout.contains("no operator is at work"),
-        "{}",
-        run.stdout
+    let run = weft(&cluster, &["uninstall", "--yes", "-o", "json"])
+        .await
+        .ended(0);
+    let document = run.json();
+    assert_eq!(
+        (&document["verdict"], &document["notes"]),
+        (&json!("Removed"), &json!([]))
     );
+    let steps = document["objects"].as_array().unwrap();
+    let is_left = |step: &&Value| step["action"] != "stay" && step["done"] != true;
+    assert_eq!(steps.iter().find(is_left), None, "{document:#}");
+    assert_eq!(step(&document, "Namespace", NAMESPACE)["action"], "delete");
     nothing_is_left(&cluster, &[DEFINITION]).await;
     operator.kill();
 
