@@ -57,7 +57,7 @@ check: ## Check format, lints, writing style, and the licences and sources of de
 fmt: ## Format the code
 	cargo fmt --all
 
-generate: ## Write the generated files again: the CRDs and admission policies under deploy/, the API reference under docs/api/
+generate: ## Write the generated files again: the CRDs, admission policies and Argo CD health checks under deploy/, the API reference under docs/api/
 	cargo run --quiet -p weft-api --example generate
 	WEFT_GENERATE=1 cargo test --quiet -p weft-agent --test schema
 

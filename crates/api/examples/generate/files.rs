@@ -1,6 +1,8 @@
 //! The generated files of `deploy/` and `docs/api/`: their names and what they hold.
 
-// By its path, since both the example and a test take this file in, from different folders.
+// By their paths, since both the example and a test take this file in, from different folders.
+#[path = "argo_cd.rs"]
+mod argo_cd;
 #[path = "reference.rs"]
 mod reference;
 
@@ -15,12 +17,12 @@ use weft_api::{addons, cluster_network, node_network, placement};
 pub fn all() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let deploy = root.join("deploy");
-    let definition = |name: &str, crd: CustomResourceDefinition| {
+    let definition = |name: &str, crd: &CustomResourceDefinition| {
         let definition = crd.metadata.name.clone().unwrap_or_default();
         [
             (
                 root.join(format!("docs/api/{name}.md")),
-                reference::page(&crd),
+                reference::page(crd),
             ),
             (
                 deploy.join(format!("crds/{definition}.yaml")),
@@ -37,15 +39,28 @@ pub fn all() -> Vec<(PathBuf, String)> {
         )
     };
     let [state, policy, enactment, installation] = node_network::crds();
-    let definitions = [
-        definition("network-addons-config", addons::crd()),
-        definition("network-config", cluster_network::crd()),
-        definition("node-network-state", state),
-        definition("node-network-configuration-policy", policy),
-        definition("node-network-configuration-enactment", enactment),
-        definition("nmstate", installation),
-        definition("placement-api", placement::crd()),
+    let crds = [
+        addons::crd(),
+        cluster_network::crd(),
+        state,
+        policy,
+        enactment,
+        installation,
+        placement::crd(),
     ];
+    let pages = [
+        "network-addons-config",
+        "network-config",
+        "node-network-state",
+        "node-network-configuration-policy",
+        "node-network-configuration-enactment",
+        "nmstate",
+        "placement-api",
+    ];
+    let definitions = pages
+        .into_iter()
+        .zip(&crds)
+        .flat_map(|(name, crd)| definition(name, crd));
     let admissions = [
         admission("network-addons-config", addons::admission()),
         admission("network-config", cluster_network::admission()),
@@ -53,9 +68,8 @@ pub fn all() -> Vec<(PathBuf, String)> {
         admission("placement", placement::admission()),
     ];
     definitions
-        .into_iter()
-        .flatten()
         .chain(admissions)
+        .chain(argo_cd::files(&deploy.join("argo-cd"), &crds))
         .collect()
 }
 

@@ -1,5 +1,5 @@
-//! Writes the generated files: the CRDs and the admission policies of `deploy/`, and the API
-//! reference of `docs/api/`.
+//! Writes the generated files: the CRDs, the admission policies and the health checks for Argo CD of
+//! `deploy/`, and the API reference of `docs/api/`.
 #![allow(clippy::expect_used)]
 
 mod files;

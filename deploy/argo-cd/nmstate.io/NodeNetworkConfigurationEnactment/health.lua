@@ -1,4 +1,5 @@
--- The health of a NodeNetworkConfigurationEnactment for Argo CD, from the conditions Ready, Reconciling and Stalled.
+-- Written by `cargo run -p weft-api --example generate` from crates/api/examples/generate/health.lua: change it there.
+-- The health of NodeNetworkConfigurationEnactment for Argo CD, from the conditions Ready, Reconciling and Stalled.
 local status = obj.status or {}
 if status.observedGeneration ~= obj.metadata.generation then
   return { status = "Progressing", message = "Weft has not seen the latest change yet" }

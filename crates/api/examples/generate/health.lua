@@ -1,0 +1,22 @@
+-- The health of KIND for Argo CD, from the conditions Ready, Reconciling and Stalled.
+local status = obj.status or {}
+if status.observedGeneration ~= obj.metadata.generation then
+  return { status = "Progressing", message = "Weft has not seen the latest change yet" }
+end
+local health = { status = "Progressing", message = "Weft has not reported a state yet" }
+for _, condition in ipairs(status.conditions or {}) do
+  local message = condition.message or condition.reason or ""
+  if condition.status == "True" then
+    if condition.type == "Stalled" then
+      if condition.reason == "ResourcePaused" then
+        return { status = "Suspended", message = message }
+      end
+      return { status = "Degraded", message = message }
+    elseif condition.type == "Reconciling" then
+      return { status = "Progressing", message = message }
+    elseif condition.type == "Ready" then
+      health = { status = "Healthy", message = message }
+    end
+  end
+end
+return health
