@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use jiff::{Timestamp, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use weft_api::placement::Condition;
-use weft_plan::{escape, health};
+use weft_plan::{
+    escape,
+    health::{self, Cause, Health},
+};
 
 /// The type of the condition that sums up all others.
 pub const READY: &str = "Ready";
@@ -198,17 +201,22 @@ impl State {
         self.status == "True"
     }
 
-    /// Returns the condition that kstatus reads next to Ready in this state. Reconciling holds while
-    /// a step is under way or not begun, and Stalled after an error, until a person acts.
-    fn aside(&self) -> Option<(&'static str, Self)> {
-        let [_, reconciling, stalled] = health::TYPES;
-        let name = match (self.status.as_str(), self.severity.as_deref()) {
-            ("True", _) => return None,
-            ("False", Some("Error" | "Warning")) => stalled,
-            _ => reconciling,
-        };
-        let state = Self::new("True", None, &self.reason, self.message.as_str());
-        Some((name, state))
+    fn cause(&self) -> Cause {
+        Cause {
+            reason: self.reason.clone(),
+            message: self.message.clone(),
+        }
+    }
+
+    /// Returns the verdict about a PlacementAPI whose worst step has this state. Weft reconciles
+    /// while a step is under way or not begun. After an error, nothing continues until a person
+    /// acts.
+    fn health(&self) -> Health {
+        match (self.status.as_str(), self.severity.as_deref()) {
+            ("True", _) => Health::Ready(self.cause()),
+            ("False", Some("Error" | "Warning")) => Health::Stalled(self.cause()),
+            _ => Health::Reconciling(self.cause()),
+        }
     }
 
     /// How bad it is: the least is the worst.
@@ -317,10 +325,10 @@ impl Steps {
             .filter(|worst| !worst.is_ready())
             .unwrap_or_else(|| State::ready(COMPLETE));
         steps.sort_by(|(_, one), (_, other)| one.type_.cmp(&other.type_));
-        let aside = sum.aside().map(|(name, state)| with_time(name, state));
+        let health = sum.health();
         std::iter::once(with_time(READY, sum))
             .chain(steps.into_iter().map(|(_, condition)| condition))
-            .chain(aside)
+            .chain(next_to_ready(&health).map(|(name, state)| with_time(name, state)))
             .collect()
     }
 }
@@ -341,17 +349,29 @@ pub fn blocked(
     let since = known
         .and_then(|known| known.last_transition_time.clone())
         .unwrap_or(second);
-    let [_, _, stalled] = health::TYPES;
     let steps = previous
         .iter()
         .filter(|known| !health::TYPES.contains(&known.type_.as_str()))
         .cloned();
     // Weft does nothing until a person acts.
-    let aside = State::new("True", None, reason, message).into_condition(stalled, since.clone());
-    std::iter::once(state.into_condition(READY, since))
+    let health = Health::Unknown(state.cause());
+    let of_health =
+        next_to_ready(&health).map(|(name, state)| state.into_condition(name, since.clone()));
+    std::iter::once(state.into_condition(READY, since.clone()))
         .chain(steps)
-        .chain([aside])
+        .chain(of_health)
         .collect()
+}
+
+/// The conditions of a verdict except for Ready, which has a severity here.
+fn next_to_ready(health: &Health) -> impl Iterator<Item = (&'static str, State)> {
+    let conditions = health.conditions().into_iter();
+    conditions
+        .filter(|(name, ..)| *name != READY)
+        .map(|(name, status, cause)| {
+            let state = State::new(status, None, &cause.reason, cause.message.as_str());
+            (name, state)
+        })
 }
 
 fn time(condition: &Condition) -> Option<Timestamp> {
