@@ -18,7 +18,7 @@
 //! - [`plan`] writes all of that for people.
 //! - [`revert`] makes the state that takes the policy back.
 //!
-//! [`normalise`] makes the report of a node. [`rollout`] decides when a node may change, and
+//! [`normalise`] makes the report of a node. [`graph`] makes a picture of it. [`rollout`] decides when a node may change, and
 //! [`deployment`] brings the agent to the nodes.
 
 pub mod blame;
@@ -35,6 +35,7 @@ pub mod drift;
 mod expression;
 pub mod feasible;
 mod glob;
+pub mod graph;
 mod interfaces;
 pub mod merge;
 pub mod normalise;

@@ -5,7 +5,7 @@ use crate::{
     drift::Difference,
     feasible::refusals,
     merge::{Conflict, merge},
-    path::{interface_key, interfaces, text},
+    path::{Path, interface_key, interfaces, text},
     removal::changes,
     render::{own, render},
     secrets,
@@ -56,15 +56,17 @@ pub struct Plan {
     /// Policies that are not meant for it, and why.
     unselected: BTreeMap<String, String>,
     /// Policies that make no desired state there, and why.
-    failed: BTreeMap<String, String>,
+    pub(crate) failed: BTreeMap<String, String>,
     /// Contradictions between policies. None of them would be applied as it is now.
-    conflicts: Vec<Conflict>,
+    pub(crate) conflicts: Vec<Conflict>,
     /// The host's refusals. With one of them nothing changes.
     refusals: Vec<String>,
     /// The changes.
     changes: Vec<Change>,
     /// All that is wanted of the node.
-    desired: Value,
+    pub(crate) desired: Value,
+    /// The owners of each wanted property.
+    pub(crate) owners: BTreeMap<Path, BTreeSet<Owner>>,
 }
 
 /// Plans these policies, by name, on a node. References to secrets are not looked up: they count as
@@ -132,6 +134,7 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
     }
     plan.conflicts = merged.conflicts;
     plan.desired = merged.state;
+    plan.owners = merged.owners;
     plan
 }
 
