@@ -1,7 +1,7 @@
 //! How the state of a domain is shown.
 
 use serde_json::{Value, json};
-use weft_plan::{Kind, Live, kinds, rollout::Rollout};
+use weft_plan::{Kind, Live, ObjectKey, kinds, rollout::Rollout, text};
 use weft_runtime::inspect::overview::{Component, Overview, Presence, Workload};
 
 use crate::{
@@ -42,8 +42,6 @@ enum Gap {
     Blocked,
     /// No replica leads. The line of the operator says so.
     Leader,
-    /// There is no resource. The line in its place says so.
-    Resource,
     /// Another part, which needs a line.
     Other,
 }
@@ -184,18 +182,16 @@ impl Domain {
             ),
             _ => {}
         }
-        if self.resources.is_empty() && self.left_out.is_empty() {
-            if has_policies {
-                add(
-                    Gap::Other,
-                    format!(
-                        "there are policies and no {}, so no agent carries them out",
-                        kind.kind
-                    ),
-                );
-            } else if self.operator.is_some() && !kind.namespaced && !self.is_narrowed {
-                add(Gap::Resource, self.nothing());
-            }
+        // An operator may serve domains that you do not use, so a domain without a resource is
+        // trouble only where something needs it.
+        if self.resources.is_empty() && self.left_out.is_empty() && has_policies {
+            add(
+                Gap::Other,
+                format!(
+                    "there are policies and no {}, so no agent carries them out",
+                    kind.kind
+                ),
+            );
         }
         all
     }
@@ -264,7 +260,7 @@ impl Domain {
             lines.push(format!("{}: {}", style.bad("blocked"), blocked.message));
         }
         for (gap, message) in &gaps {
-            if *gap == Gap::Other || *gap == Gap::Resource && only_trouble {
+            if *gap == Gap::Other {
                 lines.push(format!("{}: {message}", style.bad("problem")));
             }
         }
@@ -560,6 +556,7 @@ fn resource(
             lines,
             component,
             &settings(component, overview),
+            failures(overview),
             last,
             style,
         );
@@ -616,18 +613,43 @@ fn drifted(object: &Value) -> Vec<String> {
     std::iter::once(title).chain(fields).collect()
 }
 
-/// Reports whether a component says so itself, or the workload that a line of a condition is about.
+/// Reports whether a component says so itself, or the workload whose rollout a line of a condition
+/// is about.
 fn is_told_below(line: &str, overview: &Overview) -> bool {
     overview.components.iter().any(|component| {
         let workload = |workload: &Workload| {
-            workload.rollout != Some(Rollout::Ready) && line.contains(&workload.object.name)
+            workload.rollout != Some(Rollout::Ready) && is_of_rollout(line, workload)
         };
-        component
-            .messages
-            .iter()
+        let messages = component.messages.iter();
+        messages
+            .filter(|message| !message.is_empty())
             .any(|message| line.contains(message.as_str()))
             || component.workloads.iter().any(workload)
     })
+}
+
+/// Reports whether a line of a status is about the rollout of this workload. The live workload
+/// knows that better.
+fn is_of_rollout(line: &str, workload: &Workload) -> bool {
+    let ObjectKey {
+        kind,
+        namespace,
+        name,
+    } = &workload.object;
+    let name = format!("{}/{name}", namespace.as_deref().unwrap_or_default());
+    line.starts_with(&format!("{} {name:?} ", kind.kind))
+}
+
+/// Returns the message about the failures of the latest reconcile, such as a missing right. Pods in
+/// trouble are not among them.
+fn failures(overview: &Overview) -> &str {
+    let is_failure = |condition: &&Value| {
+        condition["type"] == "Degraded"
+            && condition["status"] == "True"
+            && condition["reason"] != "RolloutStuck"
+    };
+    let degraded = conditions(overview).find(is_failure);
+    degraded.map_or("", |condition| text(condition, "message"))
 }
 
 /// Returns the settings of a component, with defaults for open fields.
@@ -650,6 +672,7 @@ fn branch(
     lines: &mut Vec<String>,
     component: &Component,
     settings: &str,
+    failures: &str,
     last: bool,
     style: Style,
 ) {
@@ -670,12 +693,11 @@ fn branch(
         .workloads
         .iter()
         .map(|workload| leaf(workload, style));
-    // The workload's own status is newer than the resource's.
+    // The workload's own status is newer than what the resource says of its rollout.
     let messages = component.messages.iter().filter(|message| {
-        !component
-            .workloads
-            .iter()
-            .any(|workload| message.contains(&workload.object.name))
+        let is_about =
+            |workload: &Workload| message.starts_with(&format!("{}: ", workload.object.human()));
+        failures.contains(message.as_str()) || !component.workloads.iter().any(is_about)
     });
     let leaves: Vec<_> = messages
         .map(|message| message.to_owned())
@@ -802,7 +824,7 @@ fn workload_json(workload: &Workload) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_plan::{ObjectKey, kinds};
+    use weft_plan::kinds;
 
     #[test]
     fn a_refused_change_and_notices_are_shown() {
@@ -841,6 +863,53 @@ mod tests {
         assert_eq!(
             (&shown["notices"][0], &shown["refusedChange"]),
             (&json!("nodes differ in their MTU"), &change)
+        );
+    }
+
+    #[test]
+    fn a_failure_about_a_workload_is_shown_and_its_older_rollout_is_not() {
+        let object = ObjectKey::new(kinds::DAEMON_SET, "n", "multus");
+        let failure = "DaemonSet n/multus: you may not create daemonsets";
+        let component = Component {
+            name: "multus".to_owned(),
+            state: "Degraded".to_owned(),
+            messages: vec![
+                failure.to_owned(),
+                "DaemonSet n/multus: does not exist yet".to_owned(),
+            ],
+            objects: 1,
+            workloads: vec![Workload {
+                object,
+                ready: 0,
+                desired: 0,
+                rollout: None,
+                is_foreign: false,
+            }],
+        };
+        let mut overview = with_conditions(json!([
+            {"type": "Degraded", "status": "True", "reason": "FailedToApply",
+             "message": format!("multus: {failure}")},
+            {"type": "Progressing", "status": "True", "reason": "Deploying",
+             "message": "DaemonSet \"n/multus\" does not exist yet"}
+        ]));
+        overview.components.push(component);
+        let mut lines = Vec::new();
+        super::resource(
+            &mut lines,
+            kinds::NETWORK_ADDONS_CONFIG,
+            &overview,
+            Style::plain(),
+            false,
+            false,
+        );
+        assert_eq!(
+            lines[1..],
+            [
+                "└─ multus Degraded".to_owned(),
+                format!("   ├─ {failure}"),
+                "   └─ DaemonSet multus is not there".to_owned()
+            ],
+            "{lines:#?}"
         );
     }
 

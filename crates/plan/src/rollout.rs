@@ -254,30 +254,68 @@ pub fn rollout<'a>(
         .filter(|pod| !pod.deleting && belongs(pod, workload))
         .filter_map(|pod| Some((pod, pod.trouble.as_ref()?)));
     // The oldest trouble first: it is the one that reaches the deadline first, and a stable choice.
-    let Some((pod, trouble)) = troubled.min_by_key(|(pod, _)| (pod.since, pod.name.clone())) else {
-        return Rollout::Progressing {
-            message: behind,
-            deadline: None,
-        };
+    let oldest = troubled.min_by_key(|(pod, _)| (pod.since, pod.name.clone()));
+    let (who, trouble, since) = match (oldest, not_created(workload)) {
+        (Some((pod, trouble)), _) => {
+            let node = pod.node.as_deref().map(|node| format!(" on {node}"));
+            let who = format!("pod {}{}: ", pod.name, node.unwrap_or_default());
+            (who, trouble.clone(), pod.since)
+        }
+        (None, Some((trouble, since))) => (String::new(), trouble, since),
+        (None, None) => {
+            return Rollout::Progressing {
+                message: behind,
+                deadline: None,
+            };
+        }
     };
-    let node = pod
-        .node
-        .as_deref()
-        .map(|node| format!(" on {node}"))
-        .unwrap_or_default();
-    let message = format!(
-        "{behind}: pod {}{node}: {}: {}",
-        pod.name, trouble.reason, trouble.message
-    );
-    let deadline = pod
-        .since
-        .map(|since| since.saturating_add(DEADLINE).unwrap_or(Timestamp::MAX));
+    let message = format!("{behind}: {who}{}: {}", trouble.reason, trouble.message);
+    let deadline = since.map(|since| since.saturating_add(DEADLINE).unwrap_or(Timestamp::MAX));
     match deadline {
         Some(deadline) if deadline <= now => Rollout::Stuck {
-            cause: trouble.reason.clone(),
+            cause: trouble.reason,
             message,
         },
         deadline => Rollout::Progressing { message, deadline },
+    }
+}
+
+/// Returns the reason why a Deployment cannot create its pods, such as a quota, and since when, by
+/// its condition `ReplicaFailure`. A DaemonSet has no such condition: see [`lacks_pods`].
+fn not_created(workload: &Value) -> Option<(Trouble, Option<Timestamp>)> {
+    let failure = Live::of(workload).condition("ReplicaFailure")?;
+    (failure["status"] == "True").then(|| {
+        let trouble = Trouble {
+            reason: one_line(text(failure, "reason")),
+            message: one_line(text(failure, "message")),
+        };
+        (trouble, text(failure, "lastTransitionTime").parse().ok())
+    })
+}
+
+/// Reports whether a DaemonSet has fewer pods than nodes that it is for. Kubernetes says why only in
+/// events.
+pub fn lacks_pods<'a>(daemon_set: &Value, pods: impl IntoIterator<Item = &'a PodView>) -> bool {
+    let desired = daemon_set["status"]["desiredNumberScheduled"].as_u64();
+    let there = pods
+        .into_iter()
+        .filter(|pod| !pod.deleting && belongs(pod, daemon_set));
+    let there = u64::try_from(there.count()).unwrap_or(u64::MAX);
+    daemon_set["kind"] == kinds::DAEMON_SET.kind && there < desired.unwrap_or_default()
+}
+
+/// Adds to a rollout what the event `FailedCreate` says about the pods that are not there.
+pub fn with_event(rollout: Rollout, event: &Value) -> Rollout {
+    match rollout {
+        Rollout::Progressing { message, deadline } => Rollout::Progressing {
+            message: format!(
+                "{message}: {}: {}",
+                one_line(text(event, "reason")),
+                one_line(text(event, "message"))
+            ),
+            deadline,
+        },
+        rollout => rollout,
     }
 }
 
@@ -591,6 +629,53 @@ mod tests {
             rollout(&workload, [&pod], &[], at("2026-03-01T00:02:00Z")),
             Rollout::Stuck { .. }
         ));
+    }
+
+    #[test]
+    fn a_deployment_whose_pods_cannot_be_created_says_why_and_becomes_stuck() {
+        let message = "pods \"d-1\" is forbidden: exceeded quota: no-pods";
+        let deployment = json!({
+            "kind": "Deployment", "metadata": {"namespace": "n", "name": "d", "generation": 1},
+            "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "d"}}},
+            "status": {"observedGeneration": 1, "conditions": [{
+                "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate",
+                "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"
+            }]}
+        });
+        let said = format!("update is rolling out (0 out of 1 updated): FailedCreate: {message}");
+        assert_eq!(
+            rollout(&deployment, [], &[], at("2026-01-01T00:01:00Z")),
+            Rollout::Progressing {
+                message: said.clone(),
+                deadline: Some(at("2026-01-01T00:02:00Z"))
+            }
+        );
+        assert_eq!(
+            rollout(&deployment, [], &[], at("2026-01-01T00:02:00Z")),
+            Rollout::Stuck {
+                cause: "FailedCreate".to_owned(),
+                message: said
+            }
+        );
+    }
+
+    #[test]
+    fn a_daemon_set_lacks_the_pods_that_are_not_there_or_go() {
+        let set = daemon_set(json!({"observedGeneration": 2, "desiredNumberScheduled": 2}));
+        let mut going = pod(json!({}));
+        going.deleting = true;
+        assert!(lacks_pods(&set, &[pod(json!({})), going]));
+        assert!(!lacks_pods(&set, &[pod(json!({})), pod(json!({}))]));
+        let waits = rollout(&set, [], &[], at("2026-01-01T00:00:00Z"));
+        let event = json!({"reason": "FailedCreate", "message": "exceeded quota: no-pods"});
+        assert_eq!(
+            with_event(waits, &event),
+            Rollout::Progressing {
+                message: "update is rolling out (0 out of 2 updated): FailedCreate: exceeded quota: no-pods".to_owned(),
+                deadline: None
+            }
+        );
+        assert_eq!(with_event(Rollout::Ready, &event), Rollout::Ready);
     }
 
     #[test]

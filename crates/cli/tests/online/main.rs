@@ -23,5 +23,6 @@ mod status;
 mod status_nodes;
 mod status_watch;
 mod switch;
+mod trouble;
 mod uninstall;
 mod user;

@@ -316,7 +316,13 @@ async fn workload(
         ),
         _ => (count("/status/readyReplicas"), count("/spec/replicas")),
     };
-    let rollout = rollout::rollout(live, pods, &missing(reader, live).await, now);
+    let mut rollout = rollout::rollout(live, pods, &missing(reader, live).await, now);
+    if matches!(rollout, Rollout::Progressing { .. })
+        && rollout::lacks_pods(live, pods)
+        && let Some(event) = failed_create(reader, live).await
+    {
+        rollout = rollout::with_event(rollout, &event);
+    }
     let (ready, desired) = (ready.unwrap_or_default(), desired.unwrap_or_default());
     Workload {
         object: object.clone(),
@@ -325,6 +331,32 @@ async fn workload(
         rollout: Some(rollout),
         is_foreign: false,
     }
+}
+
+/// Events, by the API that Kubernetes' ClusterRole `view` lets users read.
+const CORE_EVENT: Kind = Kind {
+    group: "",
+    version: "v1",
+    kind: "Event",
+    plural: "events",
+    namespaced: true,
+};
+
+/// Returns the latest event that says why the pods of a workload cannot be created, such as a quota
+/// or the rules of Pod Security. `None` if there is none, or the user may not read it.
+async fn failed_create(reader: &Reader, workload: &Value) -> Option<Value> {
+    let workload = Live::of(workload);
+    let query = format!(
+        "fieldSelector=involvedObject.uid%3D{},reason%3DFailedCreate",
+        workload.uid()
+    );
+    let events = reader
+        .list(CORE_EVENT, Some(workload.namespace()), &query)
+        .await
+        .ok()?;
+    events
+        .into_iter()
+        .max_by(|a, b| text(a, "lastTimestamp").cmp(text(b, "lastTimestamp")))
 }
 
 /// Returns objects that a workload needs and that do not exist. A user who may not read Secrets
