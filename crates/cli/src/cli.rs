@@ -7,7 +7,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{
     commands::{
-        complete, completion, crds, explain, man, manifests, migrate, node, operator, plan,
+        complete, completion, crds, explain, graph, man, manifests, migrate, node, operator, plan,
         release, render, render_network, report, status, uninstall, validate, version,
     },
     output::{self, Style},
@@ -41,6 +41,7 @@ enum Command {
     Render(render::Args),
     RenderNetwork(render_network::Args),
     Plan(plan::Args),
+    Graph(graph::Args),
     Migrate(migrate::Args),
     Status(status::Args),
     Explain(explain::Args),
@@ -78,6 +79,7 @@ impl Cli {
             Command::Render(args) => render::run(&args),
             Command::RenderNetwork(args) => render_network::run(&args),
             Command::Plan(args) => plan::run(&args),
+            Command::Graph(args) => graph::run(&args),
             Command::Migrate(args) => migrate::run(&args),
             Command::Status(args) => status::run(&args),
             Command::Explain(args) => explain::run(&args),

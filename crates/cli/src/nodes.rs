@@ -94,9 +94,7 @@ impl Nodes {
             }
         }
         if nodes.nodes.is_empty() {
-            bail!(
-                "no node reports its network yet: there is no NodeNetworkState. Is the agent deployed? kubectl get nmstates,pods -A -l component=kubernetes-nmstate-handler"
-            );
+            return Err(nothing_reported());
         }
         Ok(nodes)
     }
@@ -108,34 +106,31 @@ impl Nodes {
     /// A file is no YAML, or there is no NodeNetworkState in them.
     pub fn of_files(sources: &[Source]) -> Result<Self> {
         let mut nodes = Self::default();
-        for source in sources {
-            let objects = document::objects(&source.text).map_err(|error| {
-                let line = error
-                    .position
-                    .map(|position| format!(":{}:{}", position.line, position.column))
-                    .unwrap_or_default();
-                anyhow::anyhow!(
-                    "{}{line} is not readable as YAML: {}",
-                    source.name,
-                    error.message
-                )
-            })?;
-            for object in objects {
-                let kind = object["kind"].as_str().unwrap_or_default();
-                nodes.add(&object, kind)?;
-            }
-        }
-        if nodes.nodes.is_empty() {
+        each_object(sources, |object, kind| nodes.add(object, kind))?;
+        nodes.must_be_reported(sources)?;
+        Ok(nodes)
+    }
+
+    /// Refuses files without a NodeNetworkState.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn must_be_reported(&self, sources: &[Source]) -> Result<()> {
+        if self.nodes.is_empty() {
             let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
             bail!(
                 "{}: there is no NodeNetworkState in it; write them to a file: kubectl get nns,nodes,nncp,nnce -o yaml",
                 names.join(", ")
             );
         }
-        Ok(nodes)
+        Ok(())
     }
 
-    fn add(&mut self, object: &Value, kind: &str) -> Result<()> {
+    /// Adds an object of this kind. An object of another kind says nothing here.
+    ///
+    /// # Errors
+    /// A policy cannot be read.
+    pub fn add(&mut self, object: &Value, kind: &str) -> Result<()> {
         let name = name(object);
         match kind {
             state::KIND => {
@@ -223,26 +218,35 @@ impl Nodes {
 
     /// The plan of each node.
     pub fn plans(&self) -> Vec<Plan> {
-        let policies = self
-            .policies
-            .iter()
-            .map(|(name, policy)| (name.clone(), policy.spec.clone()))
-            .collect();
-        let known = |node: &Node| Node {
+        let policies = self.specs();
+        let plans = self.reported().map(|node| plan(&node, &policies));
+        let silent = self.silent();
+        plans
+            .chain(silent.filter_map(|(node, labels)| Plan::unknown(node, labels, &policies)))
+            .collect()
+    }
+
+    /// Returns the nodes that report their network, by name.
+    pub fn reported(&self) -> impl Iterator<Item = Node> {
+        self.nodes.values().map(|node| Node {
             labels: self.labels.get(&node.name).cloned(),
             done: self.done_on(&node.name),
             ..node.clone()
-        };
-        let plans = self
-            .nodes
-            .values()
-            .map(|node| plan(&known(node), &policies));
-        let silent = self
-            .labels
+        })
+    }
+
+    /// Returns the names and labels of the nodes that do not report their network.
+    pub fn silent(&self) -> impl Iterator<Item = (&String, &BTreeMap<String, String>)> {
+        self.labels
             .iter()
-            .filter(|(node, _)| !self.nodes.contains_key(*node));
-        plans
-            .chain(silent.filter_map(|(node, labels)| Plan::unknown(node, labels, &policies)))
+            .filter(|(node, _)| !self.nodes.contains_key(*node))
+    }
+
+    /// Returns the specifications of the policies, by name.
+    pub fn specs(&self) -> BTreeMap<String, NodeNetworkConfigurationPolicySpec> {
+        self.policies
+            .iter()
+            .map(|(name, policy)| (name.clone(), policy.spec.clone()))
             .collect()
     }
 
@@ -262,6 +266,50 @@ impl Nodes {
             .map(|done| (done.policy.clone(), done.desired.clone()))
             .collect()
     }
+}
+
+/// Returns an error that no node of a cluster reports its network, with the way out.
+pub fn nothing_reported() -> anyhow::Error {
+    anyhow::anyhow!(
+        "no node reports its network yet: there is no NodeNetworkState. Is the agent deployed? kubectl get nmstates,pods -A -l component=kubernetes-nmstate-handler"
+    )
+}
+
+/// Returns an error that a cluster does not know a kind of `nmstate.io`, with the way out.
+pub fn unknown_kind(kind: Kind) -> anyhow::Error {
+    anyhow::anyhow!(
+        "the cluster does not know {} ({}); {}",
+        kind.kind,
+        kind.api_version(),
+        crate::online::how_to_install("node-network")
+    )
+}
+
+/// Calls `take` with each object of these files, and its kind.
+///
+/// # Errors
+/// A file is no YAML, or `take` refuses an object.
+pub fn each_object(
+    sources: &[Source],
+    mut take: impl FnMut(&Value, &str) -> Result<()>,
+) -> Result<()> {
+    for source in sources {
+        let objects = document::objects(&source.text).map_err(|error| {
+            let line = error
+                .position
+                .map(|position| format!(":{}:{}", position.line, position.column))
+                .unwrap_or_default();
+            anyhow::anyhow!(
+                "{}{line} is not readable as YAML: {}",
+                source.name,
+                error.message
+            )
+        })?;
+        for object in objects {
+            take(&object, object["kind"].as_str().unwrap_or_default())?;
+        }
+    }
+    Ok(())
 }
 
 /// The node's name and the result. `None` where a policy is not done.
@@ -285,14 +333,7 @@ fn done(enactment: &Value) -> Option<(String, Done)> {
 async fn list(online: &Online, kind: Kind) -> Result<Vec<Value>> {
     match online.cluster.list(kind, None, "").await {
         Ok(objects) => Ok(objects),
-        Err(error) if error.is_not_found() => {
-            bail!(
-                "the cluster does not know {} ({}); {}",
-                kind.kind,
-                kind.api_version(),
-                crate::online::how_to_install("node-network")
-            )
-        }
+        Err(error) if error.is_not_found() => Err(unknown_kind(kind)),
         Err(error) => Err(online.explain(error)),
     }
 }

@@ -8,9 +8,10 @@ use std::{os::unix::process::CommandExt, path::Path};
 
 use common::{printed, weft};
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "validate",
     "plan",
+    "graph",
     "status",
     "explain",
     "report",

@@ -4,6 +4,7 @@ pub mod complete;
 pub mod completion;
 pub mod crds;
 pub mod explain;
+pub mod graph;
 pub mod man;
 pub mod manifests;
 pub mod migrate;

@@ -1,0 +1,13 @@
+//! The picture of nodes' networks, in the forms of `weft graph`.
+//!
+//! [`read`] gathers the input, and `weft_node_network::graph` decides the content. [`picture`] makes
+//! boxes and arrows of it, which [`svg`], [`dot`] and [`mermaid`] draw. [`tree`] prints all of it.
+
+pub mod dot;
+mod layout;
+pub mod mermaid;
+mod picture;
+pub mod read;
+pub mod svg;
+pub mod tree;
+mod words;

@@ -1,0 +1,248 @@
+//! `weft graph` of files: each form of the picture, by the real binary.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use std::{collections::BTreeSet, fs};
+
+use common::{Run, root, weft, weft_with_stdin};
+use serde_json::{Value, json};
+
+/// Draws the three nodes of the example.
+fn draw(arguments: &[&str]) -> Run {
+    let all = [&["graph", "--state", "nodes.yaml"], arguments].concat();
+    weft(&root().join("crates/cli/tests/graph"), &all)
+}
+
+fn drawn(arguments: &[&str]) -> String {
+    let run = draw(arguments);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    run.stdout
+}
+
+#[test]
+fn each_form_shows_the_same_nodes() {
+    insta::assert_snapshot!("tree", drawn(&[]));
+    insta::assert_snapshot!("dot", drawn(&["-o", "dot"]));
+    insta::assert_snapshot!("mermaid", drawn(&["-o", "mermaid"]));
+    insta::assert_snapshot!("svg", drawn(&["node-2", "-o", "svg"]));
+}
+
+#[test]
+fn json_has_parts_and_links_for_programs() {
+    let json: Value = serde_json::from_str(&drawn(&["node-1", "-o", "json"])).unwrap();
+    let node = &json["nodes"][0];
+    assert_eq!(node["health"], "drift");
+    let vlan = node["parts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|part| part["name"] == "bond0.200")
+        .unwrap();
+    assert_eq!(
+        vlan,
+        &json!({
+            "id": "interface/bond0.200", "kind": "interface", "name": "bond0.200", "type": "vlan",
+            "facts": [
+                {"label": "state", "value": "up"}, {"label": "VLAN", "value": "200"},
+                {"label": "MTU", "value": "1500"}
+            ],
+            "policies": ["storage"], "health": "drift", "messages": ["mtu: 1500 should be 9000"]
+        })
+    );
+    let cable = json!({"from": "switch/leaf-1", "to": "interface/eth0", "kind": "cable", "label": "port Ethernet1/1"});
+    assert!(
+        node["links"].as_array().unwrap().contains(&cable),
+        "{node:#}"
+    );
+}
+
+#[test]
+fn svg_is_xml_with_a_box_for_each_part() {
+    let svg = drawn(&["-o", "svg"]);
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    let titles: BTreeSet<_> = document
+        .descendants()
+        .filter(|element| element.attribute("class") == Some("title"))
+        .filter_map(|element| element.text())
+        .collect();
+    for title in [
+        "switch leaf-1",
+        "eth1 (ethernet)",
+        "bond0 (bond)",
+        "br1 (linux-bridge)",
+        "2 pod interfaces",
+    ] {
+        assert!(titles.contains(title), "{title} is missing in {titles:?}");
+    }
+    // A colour never stands alone: the word is in the box, and in its label.
+    let drifted = document
+        .descendants()
+        .find(|element| element.attribute("class") == Some("box interface drift"))
+        .unwrap();
+    assert!(
+        drifted
+            .descendants()
+            .any(|element| element.text() == Some("~ drift"))
+    );
+    assert!(
+        drifted
+            .attribute("aria-label")
+            .unwrap()
+            .contains("~ drift, mtu: 1500 should be 9000")
+    );
+    let ids: Vec<_> = document
+        .descendants()
+        .filter_map(|element| element.attribute("id"))
+        .collect();
+    assert_eq!(
+        ids.len(),
+        ids.iter().collect::<BTreeSet<_>>().len(),
+        "each id is there once"
+    );
+}
+
+#[test]
+fn an_unknown_node_is_refused_with_a_suggestion() {
+    let run = draw(&["nod-1"]);
+    assert_eq!(
+        (run.code, run.stderr.as_str()),
+        (
+            2,
+            "error: NODE nod-1: there is no node of this name among 3; did you mean node-1?\n"
+        )
+    );
+    let run = draw(&["quite-another"]);
+    assert!(
+        run.stderr
+            .contains("weft graph without a name draws all of them"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn a_policy_is_drawn_as_if_it_were_applied() {
+    let policy = "\
+apiVersion: nmstate.io/v1
+kind: NodeNetworkConfigurationPolicy
+metadata: {name: next}
+spec:
+  nodeSelector: {rack: r2}
+  desiredState:
+    interfaces:
+    - {name: br9, type: linux-bridge, state: up, bridge: {port: [{name: eth1, vlan: {}}]}}
+";
+    let folder = root().join("crates/cli/tests/graph");
+    let run = weft_with_stdin(
+        &folder,
+        &["graph", "node-2", "--state", "nodes.yaml", "-f", "-"],
+        policy,
+    );
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let bridge = "├─ eth1 (ethernet): down, MTU 1500
+│  └─ br9 (linux-bridge): missing, policy next  … in progress
+│       is missing
+";
+    assert!(
+        run.stdout.contains("next: not applied yet  … in progress"),
+        "{}",
+        run.stdout
+    );
+    assert!(run.stdout.contains(bridge), "{}", run.stdout);
+    let wrong = weft_with_stdin(
+        &folder,
+        &["graph", "--state", "nodes.yaml", "-f", "-"],
+        &policy.replace("linux-bridge", "linux-brigde"),
+    );
+    assert!(
+        wrong.code == 2 && wrong.stderr.contains("linux-brigde"),
+        "{}",
+        wrong.stderr
+    );
+}
+
+#[test]
+fn pods_can_be_left_out() {
+    assert!(drawn(&["node-1"]).contains("pod default/db net1"));
+    assert!(!drawn(&["node-1", "--no-pods"]).contains("pod default/db"));
+}
+
+#[test]
+fn files_without_a_state_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(
+        folder.path().join("pods.yaml"),
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n",
+    )
+    .unwrap();
+    let run = weft(folder.path(), &["graph", "--state", "pods.yaml"]);
+    assert!(
+        run.code == 2
+            && run
+                .stderr
+                .contains("pods.yaml: there is no NodeNetworkState in it"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn a_large_flowchart_names_the_limit_of_mermaid() {
+    let folder = tempfile::tempdir().unwrap();
+    let routes: Vec<_> = (0..2).map(|number| json!({"name": format!("eth{number}"), "type": "ethernet", "state": "up", "lldp": {"neighbors": [[{"system-name": "a"}]]}})).collect();
+    let nodes: Vec<_> = (0..300)
+        .map(|number| json!({"kind": "NodeNetworkState", "metadata": {"name": format!("n{number}")}, "status": {"currentState": {"interfaces": routes}}}))
+        .collect();
+    fs::write(
+        folder.path().join("nodes.json"),
+        json!({"kind": "List", "items": nodes}).to_string(),
+    )
+    .unwrap();
+    let run = weft(
+        folder.path(),
+        &["graph", "--state", "nodes.json", "-o", "mermaid"],
+    );
+    assert!(
+        run.stderr.contains("600 links") && run.stderr.contains("maxEdges"),
+        "{}",
+        run.stderr
+    );
+    let one = weft(
+        folder.path(),
+        &["graph", "n7", "--state", "nodes.json", "-o", "mermaid"],
+    );
+    assert_eq!((one.code, one.stderr.as_str()), (0, ""));
+}
+
+/// Names of others cannot break out of a text: in no form.
+#[test]
+fn hostile_names_stay_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "</script><script>alert(1)</script>\"]; & \\ #quot; `x` \u{1b}[31m \u{202e} ]]>\nend \u{fffe}";
+    let state = json!({"kind": "NodeNetworkState", "metadata": {"name": "n"}, "status": {"currentState": {"interfaces": [
+        {"name": "eth0", "type": "ethernet", "state": "up", "lldp": {"neighbors": [[{"system-name": name}, {"port-id": name}]]}}
+    ]}}});
+    fs::write(folder.path().join("n.json"), state.to_string()).unwrap();
+    let form = |form: &str| weft(folder.path(), &["graph", "--state", "n.json", "-o", form]).stdout;
+    for (name, text) in ["tree", "svg", "dot", "mermaid", "json"].map(|name| (name, form(name))) {
+        assert!(
+            !text.contains(['\u{1b}', '\u{202e}']) && !text.contains("]]>\nend"),
+            "{name}: {text}"
+        );
+    }
+    let svg = form("svg");
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    assert!(
+        document
+            .descendants()
+            .all(|element| element.tag_name().name() != "script")
+    );
+    let dot = form("dot");
+    assert!(
+        dot.contains("switch </script><script>alert(1)</scrip"),
+        "{dot}"
+    );
+    assert!(form("mermaid").contains("#60;/script#62;"));
+}
