@@ -3,7 +3,7 @@
 use std::{fs, io};
 
 use jiff::Timestamp;
-use nmstate::{NetworkState, NmstateError};
+use nmstate::{InterfaceIpv6, NetworkState, NmstateError};
 use serde::{Deserialize, Serialize};
 
 use crate::state_dir::{Error, StateDir};
@@ -49,8 +49,44 @@ impl Entry {
     /// # Errors
     /// nmstate cannot compute the change.
     pub fn revert(&self) -> Result<NetworkState, NmstateError> {
-        self.desired.generate_revert(&self.before)
+        revert(&self.desired, &self.before)
     }
+}
+
+/// Returns the change that leads from the desired state back to that before it.
+///
+/// nmstate takes from the state before only what the desired state names. Where this switches DHCP
+/// on again, the options of DHCP would get their defaults, and with them a default route.
+///
+/// # Errors
+/// nmstate cannot compute the change.
+pub(crate) fn revert(
+    desired: &NetworkState,
+    before: &NetworkState,
+) -> Result<NetworkState, NmstateError> {
+    let mut revert = desired.generate_revert(before)?;
+    for interface in revert.interfaces.iter_mut() {
+        let Some(earlier) = before
+            .interfaces
+            .get_iface(interface.name(), interface.iface_type())
+        else {
+            continue;
+        };
+        let (base, earlier) = (interface.base_iface_mut(), earlier.base_iface());
+        if base.ipv4.is_some()
+            && earlier
+                .ipv4
+                .as_ref()
+                .is_some_and(|ip| ip.dhcp == Some(true))
+        {
+            base.ipv4.clone_from(&earlier.ipv4);
+        }
+        let is_auto = |ip: &InterfaceIpv6| ip.dhcp == Some(true) || ip.autoconf == Some(true);
+        if base.ipv6.is_some() && earlier.ipv6.as_ref().is_some_and(is_auto) {
+            base.ipv6.clone_from(&earlier.ipv6);
+        }
+    }
+    Ok(revert)
 }
 
 /// All changes in the history.
@@ -149,5 +185,30 @@ mod tests {
             .map(|interface| interface.base_iface().mtu)
             .collect::<Vec<_>>();
         assert_eq!(mtu, [Some(1500)]);
+    }
+
+    #[test]
+    fn dhcp_comes_back_with_its_options() {
+        let state = |ipv4: &str| {
+            NetworkState::new_from_yaml(&format!(
+                "interfaces: [{{name: eth1, type: ethernet, state: up, ipv4: {ipv4}}}]"
+            ))
+            .unwrap()
+        };
+        let before = state(
+            "{enabled: true, dhcp: true, auto-dns: false, auto-gateway: false, auto-routes: false}",
+        );
+        let desired =
+            state("{enabled: true, dhcp: false, address: [{ip: 192.0.2.1, prefix-length: 24}]}");
+        let revert = revert(&desired, &before).unwrap();
+        let ipv4 = revert
+            .interfaces
+            .iter()
+            .find_map(|interface| interface.base_iface().ipv4.clone())
+            .unwrap();
+        assert_eq!(
+            (ipv4.dhcp, ipv4.auto_gateway, ipv4.auto_dns),
+            (Some(true), Some(false), Some(false))
+        );
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Failure, Journal, Phase, Transactor, is_as_desired, is_made, journal::States};
 use crate::{
-    history::Entry,
+    history::{self, Entry},
     host::{ApplyOptions, Query},
 };
 
@@ -111,9 +111,7 @@ impl Transactor {
     /// configuration only from NetworkManager 1.47 on, and it is kept in memory alone, so that a
     /// NetworkManager that was started anew meanwhile has none, and the new profiles on disk.
     pub(super) async fn restore(&self, states: &States) -> Result<(), Failure> {
-        let revert = states
-            .desired
-            .generate_revert(&states.before)
+        let revert = history::revert(&states.desired, &states.before)
             .map_err(|error| Failure::nmstate(Phase::Rollback, &error))?;
         let deadline = Instant::now() + SETTLED;
         loop {
