@@ -1,7 +1,7 @@
 //! Everything that PlacementAPIs lead to: by the Secrets and the objects of other operators that
 //! stand in the same files, or by those of a cluster.
 
-use std::collections::BTreeMap;
+use std::{cell::LazyCell, collections::BTreeMap};
 
 use anyhow::Result;
 use serde_json::Value;
@@ -80,8 +80,8 @@ pub fn complete(review: &mut Review, sources: &[Source], environment: &Environme
     Ok(())
 }
 
-/// Notes what the operator would not send to Keystone, as far as the Secrets stand in the same
-/// files.
+/// Notes the values that the operator would not send to Keystone, as far as the Secrets are in the
+/// same files.
 ///
 /// # Errors
 /// A variable of the environment has an invalid value.
@@ -90,27 +90,14 @@ pub fn note_unpermitted(
     sources: &[Source],
     environment: &Environment,
 ) -> Result<()> {
-    let Review {
-        resources, notes, ..
-    } = review;
-    let mut placement = resources
-        .iter()
-        .filter(|resource| resource.entry.needs_secrets)
-        .peekable();
-    if placement.peek().is_none() {
-        return Ok(());
-    }
-    let settings = Settings::from_env(|variable| environment.get(variable))?;
-    let given = given(sources);
-    for resource in placement.filter(|resource| resource.outcome.is_some()) {
-        let why = unpermitted(
-            &serde_json::from_value(resource.value.clone())?,
-            &settings,
-            &given,
-        );
-        notes.extend(why.map(|why| format!("{}: {}: {why}", resource.source, resource.title)));
-    }
-    Ok(())
+    let given = LazyCell::new(|| given(sources));
+    note_each(review, environment, |resource, settings| {
+        if resource.outcome.is_none() {
+            return Ok(None);
+        }
+        let read = serde_json::from_value(resource.value.clone())?;
+        Ok(unpermitted(&read, settings, &given))
+    })
 }
 
 /// Explains why a PlacementAPI in this namespace has no effect, if an operator with these settings
@@ -131,6 +118,24 @@ pub fn unserved(namespace: &str, served: &Namespaces) -> Option<String> {
 /// # Errors
 /// A variable of the environment has an invalid value.
 pub fn note_unserved(review: &mut Review, environment: &Environment) -> Result<()> {
+    note_each(review, environment, |resource, settings| {
+        Ok(match Live::of(&resource.value).namespace() {
+            "" => Some(format!(
+                "metadata.namespace: is missing, so kubectl chooses one: write one that the operator serves, such as {}",
+                settings.namespaces
+            )),
+            namespace => unserved(namespace, &settings.namespaces),
+        })
+    })
+}
+
+/// Adds the note about each PlacementAPI that has one, behind its file and name. Without a
+/// PlacementAPI, the environment does not matter.
+fn note_each(
+    review: &mut Review,
+    environment: &Environment,
+    note: impl Fn(&Resource, &Settings) -> Result<Option<String>>,
+) -> Result<()> {
     let Review {
         resources, notes, ..
     } = review;
@@ -143,13 +148,7 @@ pub fn note_unserved(review: &mut Review, environment: &Environment) -> Result<(
     }
     let settings = Settings::from_env(|variable| environment.get(variable))?;
     for resource in placement {
-        let message = match Live::of(&resource.value).namespace() {
-            "" => Some(format!(
-                "metadata.namespace: is missing, so kubectl chooses one: write one that the operator serves, such as {}",
-                settings.namespaces
-            )),
-            namespace => unserved(namespace, &settings.namespaces),
-        };
+        let message = note(resource, &settings)?;
         notes.extend(
             message.map(|message| format!("{}: {}: {message}", resource.source, resource.title)),
         );
