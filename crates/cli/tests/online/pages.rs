@@ -1,9 +1,13 @@
 //! The commands of the migration pages, as a user runs them: before, switch, what you will see, way
 //! back.
 
-use std::{os::unix::fs::symlink, time::Duration};
+use std::{os::unix::fs::symlink, pin::pin};
 
-use kube::api::{Patch, PatchParams};
+use futures::StreamExt;
+use kube::{
+    api::{Patch, PatchParams},
+    runtime::{WatchStreamExt, watcher},
+};
 use serde_json::json;
 use weft_plan::kinds;
 use weft_testenv::Programs;
@@ -194,31 +198,34 @@ async fn from_kubernetes_nmstate() {
     );
 }
 
-/// Plays the agent, for ever: each change that the operator grants is done at once.
+/// Plays the agent, for ever: it carries out each change at once that the operator grants.
 async fn play_agent(cluster: &Cluster) {
     let enactments = cluster.api(kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT, "");
-    loop {
-        for enactment in enactments.list(&Default::default()).await.unwrap() {
-            let generation = enactment.metadata.generation;
-            if enactment.data["status"]["observedGeneration"].as_i64() == generation {
-                continue;
-            }
-            let status = json!({"status": {
-                "observedGeneration": generation,
-                "policyGeneration": enactment.data["spec"]["wanted"]["generation"],
-                "conditions": [{
-                    "type": "Available", "status": "True", "reason": "SuccessfullyConfigured",
-                    "message": "successfully reconciled", "observedGeneration": generation
-                }]
-            }});
-            let name = enactment.metadata.name.unwrap();
-            let patch = Patch::Merge(status);
-            // The operator may have deleted it meanwhile.
-            let _ = enactments
-                .patch_status(&name, &PatchParams::default(), &patch)
-                .await;
+    let watch = watcher(enactments.clone(), watcher::Config::default())
+        .default_backoff()
+        .applied_objects();
+    let mut watch = pin!(watch);
+    while let Some(enactment) = watch.next().await {
+        // The watch begins again by itself after an error.
+        let Ok(enactment) = enactment else { continue };
+        let generation = enactment.metadata.generation;
+        if enactment.data["status"]["observedGeneration"].as_i64() == generation {
+            continue;
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        let status = json!({"status": {
+            "observedGeneration": generation,
+            "policyGeneration": enactment.data["spec"]["wanted"]["generation"],
+            "conditions": [{
+                "type": "Available", "status": "True", "reason": "SuccessfullyConfigured",
+                "message": "successfully reconciled", "observedGeneration": generation
+            }]
+        }});
+        let name = enactment.metadata.name.unwrap();
+        let patch = Patch::Merge(status);
+        // The operator may have deleted it meanwhile.
+        let _ = enactments
+            .patch_status(&name, &PatchParams::default(), &patch)
+            .await;
     }
 }
 
