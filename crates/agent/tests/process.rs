@@ -175,7 +175,7 @@ fn once_ends_at_its_timeout_without_an_api_server() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         fs::create_dir(folder.join("lock")).unwrap();
-        // The kernel accepts connections to it, and nobody answers.
+        // The kernel accepts connections to it, and no program answers.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let silent = listener.local_addr().unwrap().to_string();
         for server in ["127.0.0.1:1", silent.as_str()] {

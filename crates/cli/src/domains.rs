@@ -13,7 +13,7 @@ use weft_plan::{Domain, Kind, kinds};
 
 use crate::definitions::{self, Definition};
 
-/// The image of Weft itself, unless somebody says another.
+/// The image of Weft itself, unless the user names another.
 pub const OPERATOR_IMAGE: &str = concat!("localhost/weft:", env!("CARGO_PKG_VERSION"));
 
 /// A domain, its API, and how its operator is installed.
@@ -26,8 +26,8 @@ pub struct Entry {
     pub definition: Definition,
     /// The definitions of the other kinds of its API, each with the name of its file.
     pub further_definitions: &'static [(&'static str, Definition)],
-    /// Finalizers of the operator on users' objects of other kinds: nobody answers for them once it
-    /// is gone.
+    /// Finalizers of the operator on users' objects of other kinds. No controller removes them once
+    /// it is gone.
     pub finalizers: &'static [(Kind, &'static str)],
     /// Kinds whose objects operator and agents make, without an inventory.
     pub reports: &'static [Report],

@@ -288,7 +288,7 @@ impl Online {
                 )
             }
             cluster::Error::Api(status) if status.code == 403 => {
-                anyhow!("{error}. Somebody with more rights has to grant this, or run the command")
+                anyhow!("{error}. A user with more rights has to grant this, or run the command")
             }
             _ => error.into(),
         }

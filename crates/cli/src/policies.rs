@@ -128,7 +128,7 @@ pub async fn read(
         true => Vec::new(),
         false => reader.list(kinds::NODE, None, "").await?,
     };
-    // Without the states, nobody can say which node is not reported.
+    // Without the states, weft cannot know which node is not reported.
     let is_known = !missing.contains(&kinds::NODE_NETWORK_STATE)
         && !reader.is_unread(kinds::NODE_NETWORK_STATE, None);
     let pods = if is_known { &pods[..] } else { &[] };

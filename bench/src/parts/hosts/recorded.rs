@@ -42,7 +42,7 @@ impl Recorded {
 
     fn change<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
         let result = change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner));
-        // The send fails only if the agent has ended, and then the change interests nobody.
+        // The send fails only if the agent has ended. Then no reader needs the change.
         let _ = self.tell.unbounded_send(Change::NetworkManager);
         result
     }

@@ -26,7 +26,7 @@ pub fn say_aside(line: &str) {
 /// Prints text that holds no control characters of others.
 fn print(text: &str) {
     let mut stdout = io::stdout().lock();
-    // The change of the host must go on when nobody reads the output any more.
+    // The change of the host must continue when no reader is left.
     let _ = stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush());

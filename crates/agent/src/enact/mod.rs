@@ -197,7 +197,7 @@ impl Enactor {
         (*uid == enactment.metadata.uid).then_some(status)
     }
 
-    /// An enactment that is gone: the node keeps what it has, and nobody answers for it any more.
+    /// An enactment that is gone: the node keeps what it has, and no policy owns that any more.
     /// Own writes count until the next list.
     fn forget(&mut self, inputs: &Inputs<'_>) {
         if std::mem::replace(&mut self.list, inputs.list) != inputs.list {

@@ -92,7 +92,7 @@ impl Machine {
                     Ok(Err(_)) => Err(HostError::TimedOut(limit)),
                     Err(panic) => Err(HostError::Panicked(words(&*panic))),
                 };
-                // Nobody may be waiting any more.
+                // The receiver may have stopped waiting.
                 let _ = answer.send(done);
             }
             .boxed_local()
@@ -181,7 +181,7 @@ impl Host for Machine {
         &self,
         operations: Vec<Value>,
     ) -> BoxFuture<'_, Result<Option<Vec<Value>>, HostError>> {
-        // The call blocks, so it runs on a thread of its own, and this one goes on to report
+        // The call blocks, so it runs on a thread of its own, and this one continues to report
         // changes of the host.
         self.run(READ_LIMIT, move || async move {
             let done = tokio::task::spawn_blocking(move || {

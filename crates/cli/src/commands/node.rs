@@ -280,8 +280,8 @@ fn cause(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-/// The kubelet makes the file before the container starts, where there is none, nobody waits for
-/// it.
+/// The kubelet creates the file before the container starts. If there is none, the container has no
+/// kubelet, and no program reads a report.
 fn tell(path: &Path, line: &str) -> std::io::Result<()> {
     match OpenOptions::new().write(true).truncate(true).open(path) {
         Ok(mut file) => file.write_all(line.as_bytes()),

@@ -455,7 +455,7 @@ impl Status<'_> {
         if let Some(refusal) = &seen.first_refusal
             && seen.domains.iter().all(is_hidden)
         {
-            bail!("{refusal}. Somebody with more rights has to grant this, or run the command");
+            bail!("{refusal}. A user with more rights has to grant this, or run the command");
         }
         Ok(seen)
     }

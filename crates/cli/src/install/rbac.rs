@@ -1,7 +1,7 @@
 //! Rights of the operator: the rules in `deploy/`, completed from the objects of the chosen
 //! components.
 //!
-//! Kubernetes lets nobody create a role or a binding that gives more than they hold themselves
+//! Kubernetes lets no user create a role or a binding that gives more than they hold themselves
 //! (<https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalation-prevention-and-bootstrapping>).
 //! `bind` and `escalate` on all roles would be cluster-admin by another name, so the operator holds
 //! what its operands hold, and no more.
@@ -26,7 +26,7 @@ const GRANTED: &str = "-granted";
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
 /// Completes roles and bindings from `deploy/`. A role without rules is left out, with its binding,
-/// and so is one that nobody binds.
+/// and so is one without a binding.
 ///
 /// # Errors
 /// A rule or an object cannot be read, or an object lives in another namespace than `operands`, if
