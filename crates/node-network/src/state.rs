@@ -5,6 +5,7 @@ use crate::{
     path::{Path, interface_key, interfaces},
     ranges, schema,
     state_error::StateError,
+    vlan,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
@@ -26,7 +27,9 @@ pub fn parse<T: DeserializeOwned>(state: &Value) -> Result<T, StateError> {
         .into_iter()
         .next()
         .map_or(Ok(()), Err)?;
-    serde_json::from_value(state.clone()).map_err(|error| {
+    let mut joined = state.clone();
+    vlan::join_tags(&mut joined);
+    serde_json::from_value(joined).map_err(|error| {
         // nmstate does not say where.
         let alone = |interface: &&Value| {
             serde_json::from_value::<T>(json!({ "interfaces": [interface] })).is_err()

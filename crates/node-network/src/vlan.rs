@@ -4,7 +4,7 @@ use crate::{
     canonical,
     path::{entries, text},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Reports whether what is wanted of a port's VLANs is so. An omitted value may be anything, except
 /// for the tags of a trunk: they are a complete list. `{}` wants no VLAN filtering.
@@ -48,6 +48,33 @@ fn ranges(tags: &Value) -> Vec<(u64, u64)> {
     joined
 }
 
+/// Writes the tags of trunks of OVS bridges as Open vSwitch's database lists them: in order, and
+/// neighbours as a range. nmstate compares them with that list as they are.
+pub(crate) fn join_tags(state: &mut Value) {
+    let list = state.get_mut("interfaces").and_then(Value::as_array_mut);
+    for interface in list.into_iter().flatten() {
+        if interface["type"] != "ovs-bridge" {
+            continue;
+        }
+        let ports = interface
+            .pointer_mut("/bridge/port")
+            .and_then(Value::as_array_mut);
+        for port in ports.into_iter().flatten() {
+            let Some(tags) = port.pointer_mut("/vlan/trunk-tags") else {
+                continue;
+            };
+            let joined = ranges(tags).into_iter().map(|(min, max)| {
+                if min == max {
+                    json!({ "id": min })
+                } else {
+                    json!({"id-range": {"min": min, "max": max}})
+                }
+            });
+            *tags = joined.collect();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,5 +96,23 @@ mod tests {
             &range
         ));
         assert!(same(&json!({}), &json!(null)) && !same(&json!({}), &range));
+    }
+
+    #[test]
+    fn tags_of_an_ovs_bridge_become_ordered_ranges() {
+        let bridge = |kind: &str, tags: Value| {
+            json!({"interfaces": [{"name": "br1", "type": kind, "bridge": {"port": [
+                {"name": "eth1", "vlan": {"mode": "trunk", "trunk-tags": tags}}, {"name": "eth2"}
+            ]}}]})
+        };
+        let single = json!([{"id": 104}, {"id": 102}, {"id": "101"}]);
+        let mut state = bridge("ovs-bridge", single.clone());
+        join_tags(&mut state);
+        let joined = json!([{"id-range": {"min": 101, "max": 102}}, {"id": 104}]);
+        assert_eq!(state, bridge("ovs-bridge", joined));
+
+        let mut other = bridge("linux-bridge", single.clone());
+        join_tags(&mut other);
+        assert_eq!(other, bridge("linux-bridge", single));
     }
 }
