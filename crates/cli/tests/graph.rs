@@ -226,7 +226,9 @@ fn hostile_names_stay_text() {
     ]}}});
     fs::write(folder.path().join("n.json"), state.to_string()).unwrap();
     let form = |form: &str| weft(folder.path(), &["graph", "--state", "n.json", "-o", form]).stdout;
-    for (name, text) in ["tree", "svg", "dot", "mermaid", "json"].map(|name| (name, form(name))) {
+    for (name, text) in
+        ["tree", "svg", "dot", "mermaid", "html", "json"].map(|name| (name, form(name)))
+    {
         assert!(
             !text.contains(['\u{1b}', '\u{202e}']) && !text.contains("]]>\nend"),
             "{name}: {text}"
@@ -245,4 +247,43 @@ fn hostile_names_stay_text() {
         "{dot}"
     );
     assert!(form("mermaid").contains("#60;/script#62;"));
+}
+
+#[test]
+fn the_page_holds_everything_and_forbids_requests() {
+    let page = drawn(&["-o", "html"]);
+    assert!(
+        page.contains("content=\"default-src 'none'; style-src 'sha256-"),
+        "{page}"
+    );
+    for reference in [
+        "src=",
+        "href=\"http",
+        "url(",
+        "@import",
+        "fetch(",
+        "style=\"",
+    ] {
+        assert!(!page.contains(reference), "{reference} in {page}");
+    }
+    let (_, data) = page.split_once("id=\"data\">").unwrap();
+    let data: Value = serde_json::from_str(data.split("</script>").next().unwrap()).unwrap();
+    let node = &data[0];
+    assert_eq!(
+        (&node["name"], &node["word"]),
+        (&json!("node-1"), &json!("~ drift"))
+    );
+    roxmltree::Document::parse(node["svg"].as_str().unwrap()).unwrap();
+    // People who see no picture find each part in the tree.
+    let tree = node["tree"].to_string();
+    for line in node["boxes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .skip(1)
+        .map(|lines| lines[0].as_str().unwrap())
+    {
+        let is_group = line.contains("route") || line.contains("pod interface");
+        assert!(is_group || tree.contains(line), "{line} in {tree}");
+    }
 }

@@ -8,7 +8,7 @@ use weft_node_network::graph::model::NodeGraph;
 
 use crate::{
     domains::Environment,
-    graph::{dot, mermaid, read::Everything, svg, tree},
+    graph::{dot, html, mermaid, read::Everything, svg, tree},
     nodes,
     online::{ClusterArgs, block_on},
     output::{self, Style},
@@ -32,6 +32,7 @@ Examples:
   weft graph                           All nodes, as trees
   weft graph node-1
   weft graph node-1 -o svg > node-1.svg
+  weft graph -o html > network.html    One page for all nodes, without a server
   weft graph node-1 -o dot | dot -Tpdf > node-1.pdf
 
   Draw a policy as if you had applied it just now:
@@ -83,6 +84,8 @@ enum Format {
     Mermaid,
     /// A graph for Graphviz
     Dot,
+    /// A page with all pictures and trees, for a browser. It needs no network
+    Html,
     /// JSON, for programs
     Json,
 }
@@ -163,6 +166,7 @@ fn show(format: Format, graphs: &[NodeGraph], notes: &[String]) -> Result<()> {
         }
         Format::Svg => output::print_as_is(&svg::text(graphs))?,
         Format::Dot => output::print_as_is(&dot::text(graphs))?,
+        Format::Html => output::print_as_is(&html::text(graphs, &notes))?,
         Format::Mermaid => {
             let text = mermaid::text(graphs);
             output::print_as_is(&text)?;

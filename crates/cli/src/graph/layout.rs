@@ -107,8 +107,6 @@ pub(super) fn layout(picture: &Picture) -> Layout {
         nodesep: 18.0,
         edgesep: 10.0,
         ranksep: 36.0,
-        marginx: MARGIN,
-        marginy: MARGIN,
         ..LayoutOptions::default()
     };
     if !picture.blocks.is_empty() {
@@ -159,19 +157,135 @@ fn places(picture: &Picture, graph: &Graph<NodeLabel, EdgeLabel>) -> Layout {
             }
         })
         .collect();
-    let right = frames.iter().map(|frame| frame.corner.x + frame.width);
-    let bottom = frames.iter().map(|frame| frame.corner.y + frame.height);
-    let points = || courses.iter().flat_map(|course| &course.points);
-    Layout {
-        width: right
-            .chain(points().map(|point| point.x))
-            .fold(0.0, f64::max)
-            + MARGIN,
-        height: bottom
-            .chain(points().map(|point| point.y))
-            .fold(0.0, f64::max)
-            + MARGIN,
+    let layout = Layout {
         frames,
         courses,
+        width: 0.0,
+        height: 0.0,
+    };
+    inside(layout)
+}
+
+/// Moves everything so that the picture begins at the margin. dagre counts boxes only, and an arrow
+/// may bend beyond them.
+fn inside(mut layout: Layout) -> Layout {
+    let corners = layout.frames.iter().flat_map(|frame| {
+        let Frame {
+            corner: Point { x, y },
+            width,
+            height,
+        } = *frame;
+        [
+            Point { x, y },
+            Point {
+                x: x + width,
+                y: y + height,
+            },
+        ]
+    });
+    let bends = layout.courses.iter().flat_map(|course| &course.points);
+    let points: Vec<Point> = corners.chain(bends.copied()).collect();
+    let least = |of: fn(&Point) -> f64| points.iter().map(of).fold(f64::INFINITY, f64::min);
+    let most = |of: fn(&Point) -> f64| points.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
+    if points.is_empty() {
+        return layout;
+    }
+    let (left, top) = (least(|point| point.x), least(|point| point.y));
+    layout.width = most(|point| point.x) - left + 2.0 * MARGIN;
+    layout.height = most(|point| point.y) - top + 2.0 * MARGIN;
+    let moved = |point: &mut Point| {
+        point.x += MARGIN - left;
+        point.y += MARGIN - top;
+    };
+    layout
+        .frames
+        .iter_mut()
+        .for_each(|frame| moved(&mut frame.corner));
+    for course in &mut layout.courses {
+        course
+            .points
+            .iter_mut()
+            .chain(&mut course.label)
+            .for_each(moved);
+    }
+    layout
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use weft_node_network::graph::model::Health;
+
+    use super::*;
+    use crate::graph::picture::{Arrow, Block};
+
+    /// Boxes with so many lines, and arrows between any two of them, also back and forth.
+    fn pictures() -> impl Strategy<Value = Picture> {
+        let lines = prop::collection::vec(prop::collection::vec("[a-z ]{0,40}", 0..6), 1..14);
+        lines.prop_flat_map(|lines| {
+            let count = lines.len();
+            let arrows =
+                prop::collection::vec((0..count, 0..count, prop::option::of("[a-z]{1,20}")), 0..20);
+            (Just(lines), arrows).prop_map(|(lines, arrows)| Picture {
+                blocks: lines
+                    .into_iter()
+                    .map(|lines| Block {
+                        class: "interface",
+                        title: "eth0".to_owned(),
+                        details: lines.clone(),
+                        lines,
+                        health: Health::Good,
+                    })
+                    .collect(),
+                arrows: arrows
+                    .into_iter()
+                    .filter(|(from, to, _)| from != to)
+                    .map(|(from, to, label)| Arrow {
+                        from,
+                        to,
+                        label: label.unwrap_or_default(),
+                        class: "port",
+                    })
+                    .collect(),
+            })
+        })
+    }
+
+    fn overlap(left: &Frame, right: &Frame) -> bool {
+        let apart = |start: f64, length: f64, other: f64| start + length <= other + 0.01;
+        !(apart(left.corner.x, left.width, right.corner.x)
+            || apart(right.corner.x, right.width, left.corner.x)
+            || apart(left.corner.y, left.height, right.corner.y)
+            || apart(right.corner.y, right.height, left.corner.y))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn every_box_has_a_place_of_its_own_inside_the_picture(picture in pictures()) {
+            let found = layout(&picture);
+            prop_assert_eq!(found.frames.len(), picture.blocks.len());
+            for (index, frame) in found.frames.iter().enumerate() {
+                let Frame { corner, width, height } = frame;
+                prop_assert!(corner.x >= 0.0 && corner.y >= 0.0, "{:?}", frame);
+                prop_assert!(corner.x + width <= found.width && corner.y + height <= found.height, "{:?}", frame);
+                for other in &found.frames[index + 1..] {
+                    prop_assert!(!overlap(frame, other), "{:?} {:?}", frame, other);
+                }
+            }
+            for (arrow, course) in picture.arrows.iter().zip(&found.courses) {
+                prop_assert!(course.points.len() >= 2);
+                prop_assert_eq!(course.label.is_some(), !arrow.label.is_empty());
+                for point in &course.points {
+                    prop_assert!((0.0..=found.width).contains(&point.x) && (0.0..=found.height).contains(&point.y), "{:?}", point);
+                }
+            }
+        }
+
+        #[test]
+        fn equal_pictures_have_equal_places(picture in pictures()) {
+            prop_assert_eq!(layout(&picture), layout(&picture));
+        }
     }
 }

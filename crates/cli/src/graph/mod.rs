@@ -2,8 +2,10 @@
 //!
 //! [`read`] gathers the input, and `weft_node_network::graph` decides the content. [`picture`] makes
 //! boxes and arrows of it, which [`svg`], [`dot`] and [`mermaid`] draw. [`tree`] prints all of it.
+//! [`html`] puts pictures and trees into one page.
 
 pub mod dot;
+pub mod html;
 mod layout;
 pub mod mermaid;
 mod picture;

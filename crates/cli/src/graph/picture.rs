@@ -14,6 +14,7 @@ const LINES: usize = 6;
 const COLUMNS: usize = 40;
 
 /// Boxes and arrows.
+#[derive(Debug)]
 pub(super) struct Picture {
     /// The boxes.
     pub(super) blocks: Vec<Block>,
@@ -22,6 +23,7 @@ pub(super) struct Picture {
 }
 
 /// A box.
+#[derive(Debug)]
 pub(super) struct Block {
     /// The sort of its content: `switch`, `interface`, `route`, `pod` or `policy`.
     pub(super) class: &'static str,
@@ -36,6 +38,7 @@ pub(super) struct Block {
 }
 
 /// An arrow.
+#[derive(Debug)]
 pub(super) struct Arrow {
     /// The position of the box where it begins.
     pub(super) from: usize,

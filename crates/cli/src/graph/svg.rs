@@ -19,6 +19,8 @@ const HEADING: f64 = 32.0;
 pub(super) struct Drawing {
     /// The elements of SVG, without the root.
     pub(super) elements: String,
+    /// Heading and details of each box, in the order of the boxes.
+    pub(super) boxes: Vec<Vec<String>>,
     pub(super) width: f64,
     pub(super) height: f64,
 }
@@ -28,7 +30,7 @@ pub fn text(graphs: &[NodeGraph]) -> String {
     let mut body = String::new();
     let (mut width, mut height) = (320.0_f64, 0.0_f64);
     for (number, graph) in graphs.iter().enumerate() {
-        let drawing = drawing(graph, &format!("n{number}"));
+        let drawing = drawing(graph, Some(&format!("n{number}")));
         let heading = format!("{}: {}", graph.node, words::health(graph.health));
         let messages: String = graph
             .messages
@@ -53,8 +55,9 @@ pub fn text(graphs: &[NodeGraph]) -> String {
     )
 }
 
-/// Draws a node. `prefix` begins the id of each of its elements.
-pub(super) fn drawing(graph: &NodeGraph, prefix: &str) -> Drawing {
+/// Draws a node. `prefix` begins the id of each of its boxes. Without it, the boxes have neither ids
+/// nor labels: the page adds them.
+pub(super) fn drawing(graph: &NodeGraph, prefix: Option<&str>) -> Drawing {
     let picture = picture(graph);
     let layout = layout(&picture);
     let mut elements = String::new();
@@ -74,6 +77,7 @@ pub(super) fn drawing(graph: &NodeGraph, prefix: &str) -> Drawing {
     elements.push_str(&boxes(&picture, &layout, prefix));
     Drawing {
         elements,
+        boxes: picture.blocks.iter().map(texts).collect(),
         width: layout.width,
         height: layout.height,
     }
@@ -96,19 +100,26 @@ fn line(course: &Course, class: &str) -> String {
     format!("<path class=\"{class}\" d=\"{path}\"/>")
 }
 
-fn boxes(picture: &Picture, layout: &Layout, prefix: &str) -> String {
+fn boxes(picture: &Picture, layout: &Layout, prefix: Option<&str>) -> String {
     let mut out = String::new();
     for (index, (block, frame)) in picture.blocks.iter().zip(&layout.frames).enumerate() {
+        let label = match prefix {
+            None => String::new(),
+            Some(prefix) => format!(
+                " id=\"{prefix}b{index}\" role=\"graphics-symbol img\" aria-label=\"{}\"",
+                words::xml(&texts(block).join(", "))
+            ),
+        };
         out.push_str(&format!(
-            "<g class=\"box {class} {state}\" id=\"{prefix}b{index}\" role=\"graphics-symbol img\" aria-label=\"{label}\" transform=\"translate({:.1} {:.1})\"><rect width=\"{:.1}\" height=\"{:.1}\" rx=\"5\"/>",
+            "<g class=\"box {} {}\"{label} transform=\"translate({:.1} {:.1})\"><rect width=\"{:.1}\" height=\"{:.1}\" rx=\"5\"/>",
+            block.class,
+            state(block.health),
             frame.corner.x,
             frame.corner.y,
             frame.width,
             frame.height,
-            class = block.class,
-            state = state(block.health),
-            label = words::xml(&label(block)),
         ));
+        // A blank between two lines keeps their words apart for programs that read the text.
         for (number, line) in std::iter::once(&block.title)
             .chain(&block.lines)
             .enumerate()
@@ -121,7 +132,7 @@ fn boxes(picture: &Picture, layout: &Layout, prefix: &str) -> String {
             };
             let y = PADDING + LINE * (f64::from(u16::try_from(number).unwrap_or(u16::MAX)) + 0.75);
             out.push_str(&format!(
-                "<text{class} x=\"{PADDING}\" y=\"{y:.1}\">{}</text>",
+                " <text{class} x=\"{PADDING}\" y=\"{y:.1}\">{}</text>",
                 words::xml(line)
             ));
         }
@@ -130,11 +141,10 @@ fn boxes(picture: &Picture, layout: &Layout, prefix: &str) -> String {
     out
 }
 
-/// Everything in a box in one line, for screen readers.
-pub(super) fn label(block: &Block) -> String {
-    let mut words = vec![block.title.clone()];
-    words.extend(block.details.iter().cloned());
-    words.join(", ")
+/// Everything in a box, its heading first.
+fn texts(block: &Block) -> Vec<String> {
+    let all = std::iter::once(&block.title).chain(&block.details);
+    all.map(|text| words::plain(text)).collect()
 }
 
 /// The class of a state, which the style knows.

@@ -9,6 +9,7 @@ mod harness;
 mod cnao;
 mod errors;
 mod exported;
+mod graph;
 mod migrate;
 mod pages;
 mod plan;
