@@ -7,7 +7,7 @@ WEFT := target/release/weft
 TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
 
-.PHONY: help setup build images demo test test-host test-nodes test-placement test-versions test-long fuzz mutants check fmt generate bench cluster cluster-up cluster-down cluster-clean
+.PHONY: help setup build images demo test test-host test-nodes test-pages test-placement test-versions test-long fuzz mutants check fmt generate bench cluster cluster-up cluster-down cluster-clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -38,6 +38,9 @@ test-host: setup ## Run the tests on hosts with a real NetworkManager each (netw
 
 test-nodes: setup ## Run the tests on real nodes (kubelet, containerd; root), or say what keeps them from running here
 	@scripts/test-nodes
+
+test-pages: setup ## Run the tests of pages and pictures with a real browser, Mermaid and Graphviz (Node.js), or say what keeps them from running here
+	@scripts/test-pages
 
 test-placement: setup ## Run all tests with the real OpenStack Placement, Keystone, MariaDB and Apache, Placement's own suite included (minutes; root)
 	@scripts/test-placement
@@ -82,5 +85,6 @@ cluster-clean: ## End it and remove what it left, and the built programs of cont
 	scripts/node-programs --clean
 	scripts/services --clean
 	scripts/prometheus --clean
+	scripts/browser --clean
 	scripts/cargo-program cargo-deny --clean
 	scripts/cargo-program cargo-mutants --clean
