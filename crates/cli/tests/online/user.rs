@@ -205,7 +205,12 @@ impl Terminal {
     pub fn start(kubeconfig: &Path, folder: &Path, arguments: &str) -> Self {
         let typescript = folder.join(format!("typescript-{:x}", rand::random::<u64>()));
         let weft = weft_binary();
-        let shell = format!("stty rows 40 cols 200; exec {} {arguments}", weft.display());
+        // A shell that runs the tests in the background ignores the signal of Ctrl-C, and a terminal's
+        // shell does not.
+        let shell = format!(
+            "stty rows 40 cols 200; exec env --default-signal=INT {} {arguments}",
+            weft.display()
+        );
         let mut command = bound_command(Path::new("script"));
         command
             .args(["-qefc", &shell])
