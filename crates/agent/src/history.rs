@@ -1,19 +1,27 @@
 //! The last outcomes on this host, with the state before each: what changed when, and the way back.
 
-use std::{fs, io};
+use std::{collections::BTreeSet, fs, io};
 
 use jiff::Timestamp;
 use nmstate::{InterfaceIpv6, NetworkState, NmstateError};
 use serde::{Deserialize, Serialize};
+use weft_node_network::{drift::Difference, plan::lines, removal, state};
 
-use crate::state_dir::{Error, StateDir};
+use crate::{
+    secrets::{mask, without},
+    state_dir::{Error, StateDir},
+};
 
 /// How many outcomes are kept.
 const KEPT: usize = 20;
+/// How many lines an outcome has about changed properties, at most.
+const LINES: usize = 50;
+/// How many characters a line has, at most.
+const WIDTH: usize = 256;
 const FOLDER: &str = "history";
 
 /// One outcome. States have secrets in them: the files are for root alone, and nothing but
-/// `weft-agent rollback` reads them.
+/// `weft-agent rollback` reads the states.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
     /// Time of the change.
@@ -22,22 +30,40 @@ pub struct Entry {
     pub what: String,
     /// Why it failed and was rolled back. `None` if it was done.
     pub failure: Option<String>,
+    /// Lines about the changed properties, without secrets.
+    pub differences: Vec<String>,
     before: NetworkState,
     desired: NetworkState,
 }
 
+/// An outcome for those who may see the host and not its secrets.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Summary {
+    /// Time of the change.
+    pub at: Timestamp,
+    /// The owner of the change.
+    pub what: String,
+    /// Why it failed and was rolled back. `None` if it was done.
+    pub failure: Option<String>,
+    /// Lines about the changed properties. Files of earlier versions of the agent have none.
+    #[serde(default)]
+    pub differences: Vec<String>,
+}
+
 impl Entry {
-    /// An outcome of now.
+    /// An outcome of now. Its texts have none of these secrets.
     pub fn new(
         what: &str,
         outcome: Result<(), String>,
         before: NetworkState,
         desired: NetworkState,
+        secrets: &BTreeSet<String>,
     ) -> Self {
         Self {
             at: Timestamp::now(),
-            what: what.to_owned(),
-            failure: outcome.err(),
+            what: without(what, secrets),
+            failure: outcome.err().map(|failure| without(&failure, secrets)),
+            differences: differences(&desired, &before, secrets),
             before,
             desired,
         }
@@ -51,6 +77,39 @@ impl Entry {
     pub fn revert(&self) -> Result<NetworkState, NmstateError> {
         revert(&self.desired, &self.before)
     }
+}
+
+/// Returns lines about the properties that differ, as `weft-agent plan` prints them, without these
+/// secrets.
+fn differences(
+    desired: &NetworkState,
+    before: &NetworkState,
+    secrets: &BTreeSet<String>,
+) -> Vec<String> {
+    let (desired, before) = (state::value(desired), state::value(before));
+    let masked = mask(&desired, secrets);
+    let shown = |difference: Difference| {
+        let difference = Difference {
+            wanted: mask(&difference.wanted, secrets),
+            found: mask(&difference.found, secrets),
+            path: difference.path,
+        };
+        lines(&difference, &masked)
+    };
+    // Compared in clear, as a password that is another one is a change, too.
+    let all = removal::changes(&desired, &before);
+    let mut all: Vec<_> = all
+        .into_iter()
+        .flat_map(shown)
+        // A path may have a secret as the name of an entry.
+        .map(|line| without(&line, secrets).chars().take(WIDTH).collect())
+        .collect();
+    let left_out = all.len().saturating_sub(LINES);
+    if left_out > 0 {
+        all.truncate(LINES);
+        all.push(format!("and {left_out} more lines"));
+    }
+    all
 }
 
 /// Returns the change that leads from the desired state back to that before it.
@@ -123,6 +182,23 @@ impl History {
         entries.filter_map(Result::transpose).collect()
     }
 
+    /// The outcomes without states, the newest first, by number.
+    pub fn summaries(&self) -> Result<Vec<(u64, Summary)>, Error> {
+        let numbers = self.numbers()?.into_iter().rev();
+        let summaries = numbers.map(|number| {
+            Ok(self
+                .dir
+                .read(&file(number))?
+                .map(|summary| (number, summary)))
+        });
+        summaries.filter_map(Result::transpose).collect()
+    }
+
+    /// The number of the newest outcome.
+    pub fn newest(&self) -> Result<Option<u64>, Error> {
+        Ok(self.numbers()?.pop())
+    }
+
     fn numbers(&self) -> Result<Vec<u64>, Error> {
         let path = self.dir.path("");
         let listed = || -> io::Result<Vec<u64>> {
@@ -162,7 +238,7 @@ mod tests {
             "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}]",
         )
         .unwrap();
-        Entry::new(what, Ok(()), before, desired)
+        Entry::new(what, Ok(()), before, desired, &BTreeSet::new())
     }
 
     #[test]
@@ -185,6 +261,60 @@ mod tests {
             .map(|interface| interface.base_iface().mtu)
             .collect::<Vec<_>>();
         assert_eq!(mtu, [Some(1500)]);
+    }
+
+    #[test]
+    fn a_summary_shows_changed_properties_and_no_secret() {
+        let state = |text: &str| NetworkState::new_from_yaml(text).unwrap();
+        let wire = |password: &str, description: &str| {
+            state(&format!(
+                "interfaces: [{{name: eth1, type: ethernet, state: up, description: {description}, mtu: 1500, \
+                 802.1x: {{identity: node, eap-methods: [md5], password: {password}}}}}]"
+            ))
+        };
+        let (before, mut desired) = (wire("first-pass", "wall"), wire("second-pass", "taken"));
+        desired.interfaces.push(
+            state(
+                "interfaces: [{name: br-taken, type: linux-bridge, state: up, bridge: {port: []}}]",
+            )
+            .interfaces
+            .iter()
+            .next()
+            .unwrap()
+            .clone(),
+        );
+        // Values of Secrets, and those that nmstate knows.
+        let mut secrets = BTreeSet::from(["taken".to_owned()]);
+        for state in [&before, &desired] {
+            secrets.extend(crate::secrets::values(state, &BTreeSet::new()));
+        }
+        let failure = "eth1 should be second-pass".to_owned();
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::new(&StateDir::open(folder.path()).unwrap()).unwrap();
+        history
+            .add(&Entry::new(
+                "policy of taken",
+                Err(failure),
+                before,
+                desired,
+                &secrets,
+            ))
+            .unwrap();
+        let (number, summary) = history.summaries().unwrap().remove(0);
+        assert_eq!(number, 1);
+        assert_eq!(summary.what, "policy of <hidden>");
+        assert_eq!(summary.failure.as_deref(), Some("eth1 should be <hidden>"));
+        let text = summary.differences.join("\n");
+        for part in [
+            "~ interfaces[eth1].802.1x.password: <_password_hid_by_nmstate> -> <_password_hid_by_nmstate>",
+            "~ interfaces[eth1].description: wall -> <_password_hid_by_nmstate>",
+            "+ interfaces[br-<hidden>]: ",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        for secret in ["first-pass", "second-pass", "taken"] {
+            assert!(!text.contains(secret), "{text}");
+        }
     }
 
     #[test]

@@ -120,6 +120,32 @@ pub fn values(state: &NetworkState, places: &BTreeSet<Place>) -> BTreeSet<String
     values
 }
 
+/// The value with a mask in place of each of these secrets.
+#[must_use]
+pub fn mask(value: &Value, secrets: &BTreeSet<String>) -> Value {
+    match value {
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| (key.clone(), mask(value, secrets)))
+            .collect(),
+        Value::Array(list) => list.iter().map(|value| mask(value, secrets)).collect(),
+        Value::String(_) | Value::Number(_) if secrets.contains(&text(value)) => HIDDEN.into(),
+        other => other.clone(),
+    }
+}
+
+/// The text without these secrets, wherever they are in it.
+#[must_use]
+pub fn without<'a>(text: &str, secrets: impl IntoIterator<Item = &'a String>) -> String {
+    let mut text = text.to_owned();
+    for secret in secrets.into_iter().filter(|secret| !secret.is_empty()) {
+        if text.contains(secret.as_str()) {
+            text = text.replace(secret.as_str(), "<hidden>");
+        }
+    }
+    text
+}
+
 fn collect(plain: &Value, hidden: &Value, values: &mut BTreeSet<String>) {
     match (plain, hidden) {
         (Value::Object(plain), Value::Object(hidden)) => {

@@ -323,14 +323,16 @@ async fn transact(host: Arc<dyn Host>, common: &Common, change: Change) -> Resul
 }
 
 fn history(common: &Common, format: Format) -> Result<u8> {
-    let entries = History::new(&StateDir::open(&common.state_dir)?)?.entries()?;
+    let mut entries = History::new(&StateDir::open(&common.state_dir)?)?.summaries()?;
+    entries.reverse();
     if format == Format::Json {
         let changes: Vec<_> = entries
             .iter()
             .map(|(number, entry)| {
                 serde_json::json!({
                     "number": number, "at": entry.at.to_string(), "what": entry.what,
-                    "rolledBack": entry.failure.is_some(), "failure": entry.failure
+                    "rolledBack": entry.failure.is_some(), "failure": entry.failure,
+                    "differences": entry.differences
                 })
             })
             .collect();

@@ -8,8 +8,10 @@ use std::{
 use anyhow::Result;
 use console::style;
 use serde_json::Value;
-use weft_node_network::{drift::Difference, path::text, plan::lines, secrets::HIDDEN};
+use weft_node_network::{drift::Difference, plan::lines};
 use weft_plan::escape;
+
+use crate::secrets::mask;
 
 /// Prints a line for people to stdout, with control characters of others escaped. A reader that
 /// closes the pipe early does not end the program.
@@ -60,8 +62,8 @@ pub fn differences(differences: &[Difference], secrets: &BTreeSet<String>) -> Va
         .iter()
         .map(|difference| {
             serde_json::json!({
-                "path": difference.path.to_string(), "from": without(&difference.found, secrets),
-                "to": without(&difference.wanted, secrets)
+                "path": difference.path.to_string(), "from": mask(&difference.found, secrets),
+                "to": mask(&difference.wanted, secrets)
             })
         })
         .collect();
@@ -70,7 +72,7 @@ pub fn differences(differences: &[Difference], secrets: &BTreeSet<String>) -> Va
 
 /// Prints the changes as `weft plan` prints them. A mask replaces each of these secrets.
 pub fn print_differences(differences: &[Difference], desired: &Value, secrets: &BTreeSet<String>) {
-    let desired = without(desired, secrets);
+    let desired = mask(desired, secrets);
     for Difference {
         path,
         wanted,
@@ -79,8 +81,8 @@ pub fn print_differences(differences: &[Difference], desired: &Value, secrets: &
     {
         let shown = Difference {
             path: path.clone(),
-            wanted: without(wanted, secrets),
-            found: without(found, secrets),
+            wanted: mask(wanted, secrets),
+            found: mask(found, secrets),
         };
         for line in lines(&shown, &desired) {
             let line = escape::text(&line);
@@ -92,17 +94,5 @@ pub fn print_differences(differences: &[Difference], desired: &Value, secrets: &
             };
             print(&format!("{line}\n"));
         }
-    }
-}
-
-fn without(value: &Value, secrets: &BTreeSet<String>) -> Value {
-    match value {
-        Value::Object(map) => map
-            .iter()
-            .map(|(key, value)| (key.clone(), without(value, secrets)))
-            .collect(),
-        Value::Array(list) => list.iter().map(|value| without(value, secrets)).collect(),
-        Value::String(_) | Value::Number(_) if secrets.contains(&text(value)) => HIDDEN.into(),
-        other => other.clone(),
     }
 }

@@ -1,6 +1,7 @@
 //! The report of the node's network: its NodeNetworkState, written when and only when it would say
 //! something else.
 
+mod past;
 mod patch;
 mod status;
 
@@ -28,6 +29,7 @@ use crate::{
     state_dir::{self, StateDir},
 };
 
+use past::Past;
 pub use status::{Facts, Own, report, status};
 
 /// The agent's name in `managedFields`.
@@ -47,9 +49,9 @@ pub enum Error {
     /// The report has no JSON form, which is a defect of Weft.
     #[error("the report cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// It is not known what of the host is secret.
+    /// It is not known what of the host is secret, or what was changed.
     #[error(transparent)]
-    Secrets(#[from] state_dir::Error),
+    StateDir(#[from] state_dir::Error),
 }
 
 /// The result of the node's own desired state, with the object's generation, so that a report never
@@ -81,8 +83,9 @@ impl Verdict {
 /// Writes the report of one node.
 pub struct Reporter {
     node: String,
-    /// Where it is written which values are secret.
+    /// Where it is written which values are secret, and what was changed.
     dir: StateDir,
+    past: Past,
     states: Api<NodeNetworkState>,
     nodes: Api<Node>,
     extent: Extent,
@@ -115,6 +118,7 @@ impl Reporter {
         Ok(Self {
             node: settings.node.clone(),
             dir: StateDir::open(&settings.state_dir)?,
+            past: Past::default(),
             states: Api::all(client.clone()),
             nodes: Api::all(client.clone()),
             extent: settings.extent.clone(),
@@ -261,7 +265,7 @@ impl Reporter {
     }
 
     fn status(
-        &self,
+        &mut self,
         look: &Look,
         base: &NodeNetworkState,
     ) -> Result<NodeNetworkStateStatus, Error> {
@@ -290,6 +294,7 @@ impl Reporter {
             refused: self.refused.as_deref(),
             own: &own,
             secrets: &secrets::places(&self.dir)?,
+            history: self.past.read(&self.dir)?,
             now: jiff::Timestamp::now(),
         }))
     }

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use weft_api::{Condition, node_network::NodeNetworkStateStatus};
+use weft_api::{
+    Condition,
+    node_network::{NodeNetworkChange, NodeNetworkStateStatus},
+};
 use weft_node_network::{
     normalise::{Filter, Normalised, normalise},
     secrets::{self, Place},
@@ -46,6 +49,8 @@ pub struct Facts<'a> {
     pub own: &'a Own,
     /// Where the host has values that are not to be shown.
     pub secrets: &'a BTreeSet<Place>,
+    /// The last changes by the agent, the newest first.
+    pub history: &'a [NodeNetworkChange],
     /// The current time, for conditions.
     pub now: Timestamp,
 }
@@ -119,6 +124,9 @@ pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
     status.handler_nmstate_version = Some(NMSTATE_VERSION.to_owned());
     status.observed_generation = facts.generation;
     status.conditions = conditions.new;
+    if status.history != facts.history {
+        status.history = facts.history.to_vec();
+    }
     status
 }
 
@@ -144,6 +152,7 @@ pub(super) fn without_state(status: &NodeNetworkStateStatus) -> NodeNetworkState
         handler_nmstate_version,
         observed_generation,
         conditions,
+        history,
     } = status;
     NodeNetworkStateStatus {
         current_state: None,
@@ -153,6 +162,7 @@ pub(super) fn without_state(status: &NodeNetworkStateStatus) -> NodeNetworkState
         handler_nmstate_version: handler_nmstate_version.clone(),
         observed_generation: *observed_generation,
         conditions: conditions.clone(),
+        history: history.clone(),
     }
 }
 
@@ -270,6 +280,7 @@ mod tests {
             refused: None,
             own,
             secrets: &BTreeSet::new(),
+            history: &[],
             now: now.parse().unwrap(),
         })
     }

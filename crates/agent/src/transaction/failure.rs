@@ -4,7 +4,7 @@
 use nmstate::{ErrorKind, NmstateError};
 
 use super::Phase;
-use crate::host::HostError;
+use crate::{host::HostError, secrets};
 
 /// Values are cut to this many characters, and messages to four times as many: they go into status,
 /// events and logs.
@@ -125,7 +125,7 @@ impl Failure {
 
     /// Every occurrence of a secret is replaced, wherever it has got to.
     #[must_use]
-    pub fn without(mut self, secrets: &[String]) -> Self {
+    pub fn without(mut self, hidden: &[String]) -> Self {
         for text in [
             &mut self.probe,
             &mut self.path,
@@ -137,11 +137,7 @@ impl Failure {
         .flatten()
         .chain([&mut self.message])
         {
-            for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
-                if text.contains(secret.as_str()) {
-                    *text = text.replace(secret.as_str(), "<hidden>");
-                }
-            }
+            *text = secrets::without(text, hidden);
         }
         self
     }

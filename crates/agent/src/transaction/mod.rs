@@ -157,18 +157,29 @@ impl Transactor {
             .as_ref()
             .map(|_| ())
             .map_err(|failure| failure.clone().without(&change.secrets).to_string());
-        let entry = Entry::new(
-            &change.what,
-            outcome,
-            before,
-            std::mem::take(&mut change.desired),
-        );
-        self.remember(&entry);
+        let desired = std::mem::take(&mut change.desired);
+        self.remember(&change.what, outcome, before, desired, &change.secrets);
         done
     }
 
-    fn remember(&self, entry: &Entry) {
-        if let Err(error) = History::new(&self.dir).and_then(|history| history.add(entry)) {
+    /// Adds an outcome to the history. Its texts have neither these secrets nor those that are in
+    /// the states.
+    fn remember(
+        &self,
+        what: &str,
+        outcome: Result<(), String>,
+        before: NetworkState,
+        desired: NetworkState,
+        known: &[String],
+    ) {
+        let remembered = secrets::places(&self.dir).and_then(|places| {
+            let mut hidden: BTreeSet<String> = known.iter().cloned().collect();
+            hidden.extend(secrets::values(&before, &places));
+            hidden.extend(secrets::values(&desired, &places));
+            let entry = Entry::new(what, outcome, before, desired, &hidden);
+            History::new(&self.dir)?.add(&entry)
+        });
+        if let Err(error) = remembered {
             tracing::warn!(%error, "the outcome is not in the history");
         }
     }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Failure, Journal, Phase, Transactor, is_as_desired, is_made, journal::States};
 use crate::{
-    history::{self, Entry},
+    history,
     host::{ApplyOptions, Query},
 };
 
@@ -91,12 +91,13 @@ impl Transactor {
             } else {
                 Err(interrupted.to_string())
             };
-            self.remember(&Entry::new(
+            self.remember(
                 &interrupted.what,
                 outcome,
                 states.before,
                 states.desired,
-            ));
+                &[],
+            );
         }
         Ok(Some(interrupted))
     }

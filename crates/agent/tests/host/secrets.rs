@@ -85,7 +85,7 @@ async fn everything_told(weft: &Installation, agent: &Program) -> String {
     told += &weft
         .host("node-1")
         .unwrap()
-        .exec(&[&program, "history"])
+        .exec(&[&program, "history", "-o", "json"])
         .await
         .unwrap();
     told
@@ -179,6 +179,10 @@ async fn a_secret_is_read_on_the_node_and_seen_nowhere_else() {
     assert_eq!(reads(&weft), before);
     for told in [told, everything_told(&weft, &agent).await] {
         assert!(told.contains("eth1") && told.contains("wire"), "{told}");
+        // The history of the node, in its NodeNetworkState and of the command.
+        let hidden = "~ interfaces[eth1].description: <_password_hid_by_nmstate> -> <_password_hid_by_nmstate>";
+        let told = told.replace("\\u003c", "<").replace("\\u003e", ">");
+        assert_eq!(told.matches(hidden).count(), 2, "{told}");
         let line = told.lines().find(|line| line.contains("hunter2"));
         assert_eq!(line, None);
     }

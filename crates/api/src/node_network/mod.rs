@@ -42,7 +42,9 @@ pub use policy::{
     NodeNetworkConfigurationPolicy, NodeNetworkConfigurationPolicySpec,
     NodeNetworkConfigurationPolicyStatus, Probe, TcpProbe,
 };
-pub use state::{NodeNetworkState, NodeNetworkStateSpec, NodeNetworkStateStatus};
+pub use state::{
+    NodeNetworkChange, NodeNetworkState, NodeNetworkStateSpec, NodeNetworkStateStatus,
+};
 
 /// The API group.
 pub const GROUP: &str = "nmstate.io";

@@ -78,4 +78,34 @@ pub struct NodeNetworkStateStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+
+    /// The last changes of the node's network by the agent, the newest first: at most 20, and fewer
+    /// if they are long. A mask replaces secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub history: Vec<NodeNetworkChange>,
+}
+
+/// One change of a node's network by its agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeNetworkChange {
+    /// The number of the change on this node, from 1. `weft-agent rollback --number` takes it.
+    pub number: i64,
+
+    /// When the change was made or rolled back.
+    pub at: Time,
+
+    /// The owner of the change, for example the names of policies.
+    pub what: String,
+
+    /// Why the change was rolled back. Left out: the change was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+
+    /// The changed properties, in the lines of `weft-agent plan`: `~ PATH: FROM -> TO`,
+    /// `+ PATH: TO` or `- PATH`. The last line gives the number of lines that are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub differences: Vec<String>,
 }

@@ -44,10 +44,11 @@ const SECRET_NAMES: [&str; 15] = [
     "credentials",
 ];
 
-/// A name and a value in a text, the value up to the end of the line: `password = two words`.
+/// A name and a value in a text, the value up to the end of the line: `password = two words`. Also
+/// both values of a change in the history of a node: `~ interfaces[eth1].802.1x.password: x -> y`.
 static LINE: LazyLock<Regex> = LazyLock::new(|| {
     regex(&format!(
-        r#"(?im)^([ \t]*(?:export[ \t]+)?["']?[\w.-]*{NAMES}["']?[ \t]*[:=][ \t]*)(\S.*)$"#
+        r#"(?im)^([ \t]*(?:export[ \t]+|[~+][ \t]+)?["']?[\w.\[\]-]*{NAMES}["']?[ \t]*[:=][ \t]*)(\S.*)$"#
     ))
 });
 /// The same inside a line: `password=x, user=y` and `"password": "x"`.
@@ -435,6 +436,10 @@ mod tests {
         for (text, plain) in [
             ("password = two words", "password = <removed>"),
             ("  mka-cak: 0123", "  mka-cak: <removed>"),
+            (
+                "~ interfaces[eth1].802.1x.password: one word -> two words",
+                "~ interfaces[eth1].802.1x.password: <removed>",
+            ),
             (
                 "login user=a password=b, c=d",
                 "login user=a password=<removed>, c=d",

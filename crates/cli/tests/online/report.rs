@@ -248,7 +248,15 @@ async fn fill(cluster: &Cluster) {
     let state = json!({"apiVersion": "nmstate.io/v1beta1", "kind": "NodeNetworkState",
         "metadata": {"name": "node-1"}});
     cluster.apply(&state.to_string()).await;
-    let status = json!({"status": {"currentState": {"interfaces": [{"name": "eth1", "description": SECRETS[6].4,
+    // An agent masks secrets in its history. A text from before a Secret was made has the value.
+    let history = json!([{"number": 3, "at": "2026-01-01T00:00:00Z", "what": "policy eap",
+    "failure": format!("eth1 should be {}", SECRETS[7].4),
+    "differences": [
+        "~ interfaces[eth1].mtu: 1500 -> 9000",
+        format!("~ interfaces[eth1].802.1x.password: {} -> {}", SECRETS[7].4, IN_CLEAR[0]),
+        format!("~ interfaces[eth1].description: wall -> {}", SECRETS[6].4)
+    ]}]);
+    let status = json!({"status": {"history": history, "currentState": {"interfaces": [{"name": "eth1", "description": SECRETS[6].4,
         "802.1x": {"password": "<_password_hid_by_nmstate>"}}]}}});
     cluster
         .kubectl(&[
@@ -338,6 +346,9 @@ async fn a_report_has_all_parts_and_no_value_of_a_secret() {
         "resources/node-network/NodeNetworkState-node-1.yaml",
         "name: eth1",
     );
+    for part in ["what: policy eap", "~ interfaces[eth1].mtu: 1500 -> 9000"] {
+        has("resources/node-network/NodeNetworkState-node-1.yaml", part);
+    }
     has(
         "inventories/cluster-network-addons/ConfigMap-weft-inventory-networkaddonsconfig-cluster.yaml",
         "said:",
