@@ -19,7 +19,7 @@ use crate::{
     report::report,
     secrets,
     state_dir::StateDir,
-    transaction::{Change, Done, Transactor},
+    transaction::{Change, Done, Failure, Transactor},
 };
 
 /// Options of every command.
@@ -92,12 +92,22 @@ pub enum Offline {
     /// The change is made under a checkpoint of NetworkManager. Afterwards the default gateway and
     /// the name servers, if they answered before, and the probes of the policies must answer. If
     /// they do not, or something is not as it should be, everything is rolled back.
-    Apply(From),
+    Apply {
+        /// The policy or state
+        #[command(flatten)]
+        from: From,
+        /// How to show the result
+        #[arg(short, long, value_enum, default_value = "text")]
+        output: Format,
+    },
     /// Take back the last change that was made on this host
     Rollback {
         /// Take back the change of this number instead, and no other
         #[arg(long, value_name = "NUMBER")]
         number: Option<u64>,
+        /// How to show the result
+        #[arg(short, long, value_enum, default_value = "text")]
+        output: Format,
     },
     /// List the last changes on this host
     History {
@@ -163,8 +173,8 @@ impl Offline {
                 json,
             } => show(&*host, common, &interfaces, json || output == Form::Json).await,
             Self::Plan { from, output } => plan(&*host, common, &from, output).await,
-            Self::Apply(from) => apply(host, common, &from).await,
-            Self::Rollback { number } => rollback(host, common, number).await,
+            Self::Apply { from, output } => apply(host, common, &from, output).await,
+            Self::Rollback { number, output } => rollback(host, common, number, output).await,
             Self::History { output } => history(common, output),
         }
     }
@@ -244,7 +254,7 @@ async fn plan(host: &dyn Host, common: &Common, from: &From, format: Format) -> 
     })
 }
 
-async fn apply(host: Arc<dyn Host>, common: &Common, from: &From) -> Result<u8> {
+async fn apply(host: Arc<dyn Host>, common: &Common, from: &From, format: Format) -> Result<u8> {
     let now = host
         .retrieve(Query {
             secrets: true,
@@ -258,10 +268,15 @@ async fn apply(host: Arc<dyn Host>, common: &Common, from: &From) -> Result<u8> 
         probes: wanted.probes,
         ..Change::default()
     };
-    transact(host, common, change).await
+    transact(host, common, change, format).await
 }
 
-async fn rollback(host: Arc<dyn Host>, common: &Common, number: Option<u64>) -> Result<u8> {
+async fn rollback(
+    host: Arc<dyn Host>,
+    common: &Common,
+    number: Option<u64>,
+    format: Format,
+) -> Result<u8> {
     let dir = StateDir::open(&common.state_dir)?;
     let entries = History::new(&dir)?.entries()?;
     let mut done = entries
@@ -290,11 +305,17 @@ async fn rollback(host: Arc<dyn Host>, common: &Common, number: Option<u64>) -> 
             what,
             ..Change::default()
         },
+        format,
     )
     .await
 }
 
-async fn transact(host: Arc<dyn Host>, common: &Common, change: Change) -> Result<u8> {
+async fn transact(
+    host: Arc<dyn Host>,
+    common: &Common,
+    change: Change,
+    format: Format,
+) -> Result<u8> {
     let transactor = Transactor {
         host,
         dir: StateDir::open(&common.state_dir)?,
@@ -306,7 +327,15 @@ async fn transact(host: Arc<dyn Host>, common: &Common, change: Change) -> Resul
         Err(failure) => bail!("an interrupted change cannot be cleaned up: {failure}"),
     }
     let what = change.what.clone();
-    match transactor.run(change).await {
+    let done = transactor.run(change).await;
+    if format == Format::Json {
+        output::print_json(&outcome(&what, &done))?;
+        return match done {
+            Ok(_) => Ok(0),
+            Err(failure) => bail!("{failure}"),
+        };
+    }
+    match done {
         Ok(Done::Nothing) => output::say("Nothing to do: the host is so already."),
         Ok(Done::Changed { probes }) if probes.is_empty() => {
             output::say(&format!(
@@ -320,6 +349,18 @@ async fn transact(host: Arc<dyn Host>, common: &Common, change: Change) -> Resul
         Err(failure) => bail!("{failure}\nThe host is as it was before."),
     }
     Ok(0)
+}
+
+/// The result of a transaction, with the fields that docs/command-line.md describes.
+fn outcome(what: &str, done: &Result<Done, Failure>) -> serde_json::Value {
+    let (verdict, reachable, failure) = match done {
+        Ok(Done::Nothing) => ("Nothing", &[][..], None),
+        Ok(Done::Changed { probes }) => ("Changed", &probes[..], None),
+        Err(failure) => ("Failed", &[][..], Some(failure.to_string())),
+    };
+    serde_json::json!({
+        "verdict": verdict, "what": what, "reachable": reachable, "failure": failure
+    })
 }
 
 fn history(common: &Common, format: Format) -> Result<u8> {

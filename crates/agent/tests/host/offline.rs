@@ -155,6 +155,31 @@ async fn a_change_is_made_once_told_and_taken_back() {
     let told = agent.run(&["rollback"]).await.unwrap();
     assert!(told.contains("the rollback of change 1"), "{told}");
     assert!(addresses(host, "eth1").await.is_empty());
+
+    // The same for programs.
+    let document = async |args: &[&str]| -> Value {
+        let printed = agent.run(&[args, &["-o", "json"]].concat()).await.unwrap();
+        serde_json::from_str(&printed).unwrap()
+    };
+    let changed = json!({
+        "verdict": "Changed", "what": format!("policy {file}"), "failure": null,
+        "reachable": ["default gateway", "DNS of root-servers.net"]
+    });
+    assert_eq!(document(&["apply", "-f", &file]).await, changed);
+    let again = document(&["apply", "-f", &file]).await;
+    assert_eq!(
+        (&again["verdict"], &again["reachable"]),
+        (&json!("Nothing"), &json!([]))
+    );
+    let back = document(&["rollback"]).await;
+    assert_eq!(
+        (&back["verdict"], &back["what"]),
+        (
+            &json!("Changed"),
+            &json!(format!("the rollback of change 3, policy {file}"))
+        )
+    );
+    assert!(addresses(host, "eth1").await.is_empty());
 }
 
 #[tokio::test]
@@ -178,6 +203,17 @@ async fn a_change_that_cuts_the_host_off_is_rolled_back() {
     assert!(
         error.contains("Probe (default gateway): not within 4 s") && error.contains("172.31.0.99"),
         "{error}"
+    );
+    assert_eq!(default_route(host).await, route);
+    let file = agent.put(&wrong_gateway);
+    let failed = agent
+        .run(&["apply", "-f", &file, "-o", "json"])
+        .await
+        .unwrap_err();
+    assert!(
+        failed.contains("\"verdict\": \"Failed\"")
+            && failed.contains("\"failure\": \"Probe (default gateway): not within 4 s"),
+        "{failed}"
     );
     assert_eq!(default_route(host).await, route);
 
@@ -216,7 +252,7 @@ async fn a_change_that_cuts_the_host_off_is_rolled_back() {
     assert_eq!(locals(&now), locals(&links));
     assert_eq!(checkpoints(host).await, [""; 0]);
     let history = agent.run(&["history"]).await.unwrap();
-    assert_eq!(history.matches("rolled back").count(), 2, "{history}");
+    assert_eq!(history.matches("rolled back").count(), 3, "{history}");
 }
 
 #[tokio::test]
