@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, io};
 
 use jiff::Timestamp;
-use nmstate::{InterfaceIpv6, NetworkState, NmstateError};
+use nmstate::{NetworkState, NmstateError};
 use serde::{Deserialize, Serialize};
 use weft_node_network::{drift::Difference, plan::lines, removal, state};
 
@@ -114,8 +114,9 @@ fn differences(
 
 /// Returns the change that leads from the desired state back to that before it.
 ///
-/// nmstate takes from the state before only what the desired state names. Where this switches DHCP
-/// on again, the options of DHCP would get their defaults, and with them a default route.
+/// nmstate takes from the state before only what the desired state names. One property of IPv4 or
+/// IPv6 can change the others: where the desired state switches a stack off, its addresses go, and
+/// where it switches DHCP off, the options of DHCP do. So all of a stack comes back.
 ///
 /// # Errors
 /// nmstate cannot compute the change.
@@ -132,16 +133,10 @@ pub(crate) fn revert(
             continue;
         };
         let (base, earlier) = (interface.base_iface_mut(), earlier.base_iface());
-        if base.ipv4.is_some()
-            && earlier
-                .ipv4
-                .as_ref()
-                .is_some_and(|ip| ip.dhcp == Some(true))
-        {
+        if base.ipv4.is_some() {
             base.ipv4.clone_from(&earlier.ipv4);
         }
-        let is_auto = |ip: &InterfaceIpv6| ip.dhcp == Some(true) || ip.autoconf == Some(true);
-        if base.ipv6.is_some() && earlier.ipv6.as_ref().is_some_and(is_auto) {
+        if base.ipv6.is_some() {
             base.ipv6.clone_from(&earlier.ipv6);
         }
     }
@@ -228,6 +223,7 @@ fn file(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nmstate::InterfaceIpv4;
 
     fn entry(what: &str) -> Entry {
         let before = NetworkState::new_from_yaml(
@@ -317,28 +313,24 @@ mod tests {
         }
     }
 
-    #[test]
-    fn dhcp_comes_back_with_its_options() {
-        let state = |ipv4: &str| {
-            NetworkState::new_from_yaml(&format!(
-                "interfaces: [{{name: eth1, type: ethernet, state: up, ipv4: {ipv4}}}]"
-            ))
-            .unwrap()
-        };
-        let before = state(
-            "{enabled: true, dhcp: true, auto-dns: false, auto-gateway: false, auto-routes: false}",
-        );
-        let desired =
-            state("{enabled: true, dhcp: false, address: [{ip: 192.0.2.1, prefix-length: 24}]}");
+    /// Returns IPv4 of the change that leads back.
+    fn reverted(before: &str, desired: &str) -> InterfaceIpv4 {
+        let [before, desired] = [before, desired].map(|ipv4| {
+            let eth1 = format!("{{name: eth1, type: ethernet, state: up, ipv4: {ipv4}}}");
+            NetworkState::new_from_yaml(&format!("interfaces: [{eth1}]")).unwrap()
+        });
         let revert = revert(&desired, &before).unwrap();
-        let ipv4 = revert
-            .interfaces
-            .iter()
-            .find_map(|interface| interface.base_iface().ipv4.clone())
-            .unwrap();
-        assert_eq!(
-            (ipv4.dhcp, ipv4.auto_gateway, ipv4.auto_dns),
-            (Some(true), Some(false), Some(false))
-        );
+        let eth1 = revert.interfaces.iter().next().unwrap();
+        eth1.base_iface().ipv4.clone().unwrap()
+    }
+
+    #[test]
+    fn a_stack_comes_back_as_a_whole() {
+        let address = "{enabled: true, dhcp: false, address: [{ip: 192.0.2.1, prefix-length: 24}]}";
+        let without_route = "{enabled: true, dhcp: true, auto-gateway: false}";
+        let dhcp = reverted(without_route, address);
+        assert_eq!((dhcp.dhcp, dhcp.auto_gateway), (Some(true), Some(false)));
+        let again = reverted(address, "{enabled: false}");
+        assert_eq!(again.addresses.map(|list| list.len()), Some(1));
     }
 }
