@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_node_network::graph::model::{Health, Kind, LinkKind, NodeGraph, Part};
+use weft_node_network::graph::model::{Health, Kind, LinkKind, NodeGraph, Part, PolicyState};
 
 use super::words;
 
@@ -63,7 +63,7 @@ pub(super) fn picture(graph: &NodeGraph) -> Picture {
     }
     let mut arrows = Vec::new();
     // The routes and the pods behind each interface, or behind none.
-    let mut groups: BTreeMap<(Kind, Option<&str>), Vec<(&Part, &str)>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Kind, Option<&str>), Vec<Member>> = BTreeMap::new();
     let links: BTreeMap<&str, _> = graph
         .links
         .iter()
@@ -104,6 +104,9 @@ pub(super) fn picture(graph: &NodeGraph) -> Picture {
     Picture { blocks, arrows }
 }
 
+/// A route or a pod, and the text of the link to it.
+type Member<'a> = (&'a Part, &'a str);
+
 fn class(kind: LinkKind) -> &'static str {
     match kind {
         LinkKind::Cable => "cable",
@@ -138,7 +141,7 @@ fn policies(graph: &NodeGraph) -> Option<Block> {
     let mut ordered: Vec<_> = graph.policies.iter().collect();
     ordered.sort_by_key(|policy| std::cmp::Reverse(policy.health));
     let line = |policy: &_| {
-        let weft_node_network::graph::model::PolicyState {
+        let PolicyState {
             name,
             health,
             state,
@@ -201,7 +204,7 @@ fn details(part: &Part) -> Vec<String> {
         .collect()
 }
 
-fn group(kind: Kind, parts: &[(&Part, &str)]) -> Block {
+fn group(kind: Kind, parts: &[Member]) -> Block {
     let health = parts
         .iter()
         .map(|(part, _)| part.health)
@@ -213,7 +216,7 @@ fn group(kind: Kind, parts: &[(&Part, &str)]) -> Block {
         (_, 1) => "pod interface",
         (_, _) => "pod interfaces",
     };
-    let line = |(part, label): &(&Part, &str)| {
+    let line = |(part, label): &Member| {
         let value = |wanted: &str| {
             part.facts
                 .iter()
