@@ -515,10 +515,10 @@ async fn removals(objects: &Objects, keys: Vec<ObjectKey>) -> Result<Vec<Change>
     let action = |key: &ObjectKey, live: &Value| match is_kept_for_ever(key.kind) {
         _ if objects.may_remove(key, live) => Action::Delete,
         true if objects.has_label(live) => Action::Release {
-            why: "stays, without Weft's label: other people's objects may live in it".to_owned(),
+            why: "stays, without Weft's label: other users' objects may be in it".to_owned(),
         },
         true => Action::Leave {
-            why: "stays: other people's objects may live in it".to_owned(),
+            why: "stays: other users' objects may be in it".to_owned(),
         },
         false => Action::Leave {
             why: "is not Weft's any more".to_owned(),

@@ -174,7 +174,7 @@ async fn the_agent_runs_on_all_nodes_follows_its_settings_and_is_removed() {
     for line in [
         "- 1 objects NodeNetworkConfigurationEnactment\n",
         "- 2 objects NodeNetworkState\n",
-        "= NodeNetworkState node-2: stays, its spec is somebody's configuration\n",
+        "= NodeNetworkState node-2: stays, its spec is a user's configuration\n",
     ] {
         assert!(text(&preview).contains(line), "{line}: {}", text(&preview));
     }
