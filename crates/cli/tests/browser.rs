@@ -23,7 +23,8 @@ fn programs() -> PathBuf {
 
 /// Runs the script that drives the browser, and returns the figures that it prints.
 fn look(arguments: &[&str]) -> Value {
-    let output = Command::new("node")
+    // A test that is killed takes the driver with it, and the driver its browser.
+    let output = weft_testenv::bound_command(Path::new("node"))
         .arg(root().join("crates/cli/tests/browser/look.mjs"))
         .args(arguments)
         .env("WEFT_BROWSER", programs())
