@@ -7,7 +7,7 @@ WEFT := target/release/weft
 TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
 
-.PHONY: help setup build images demo test test-host test-nodes test-pages test-placement test-versions test-long fuzz mutants check fmt generate bench cluster cluster-up cluster-down cluster-clean
+.PHONY: help setup build images demo test test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check fmt generate bench cluster cluster-up cluster-down cluster-clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -35,6 +35,9 @@ test-long: setup ## Run all tests, some exhaustively: a kill before and after ev
 
 test-host: setup ## Run the tests on hosts with a real NetworkManager each (network namespaces; root), or say what keeps them from running here
 	@scripts/test-host
+
+test-kernels: setup ## Run the tests of every kind of link in User Mode Linux, with two releases of NetworkManager (root), or say what keeps them from running here
+	@scripts/test-kernels
 
 test-nodes: setup ## Run the tests on real nodes (kubelet, containerd; root), or say what keeps them from running here
 	@scripts/test-nodes
@@ -83,6 +86,7 @@ cluster-clean: ## End it and remove what it left, and the built programs of cont
 	scripts/etcd-tools --clean
 	scripts/health --clean
 	scripts/node-programs --clean
+	scripts/kernels --clean
 	scripts/services --clean
 	scripts/prometheus --clean
 	scripts/browser --clean

@@ -32,9 +32,10 @@ pub fn has_link_type(kind: &str) -> bool {
     let kind = quoted(kind);
     let command = match kind {
         "vxlan" => "ip link add probe type vxlan id 1 dstport 4789".to_owned(),
-        "macvlan" | "ipvlan" => {
+        "macvlan" | "macvtap" | "ipvlan" => {
             format!("ip link add base type veth && ip link add link base name probe type {kind}")
         }
+        "vrf" => "ip link add probe type vrf table 10".to_owned(),
         "vlan" => "ip link add base type veth && ip link add link base name probe type vlan id 1"
             .to_owned(),
         _ => format!("ip link add probe type {kind}"),

@@ -7,7 +7,8 @@ use serde_json::Value;
 use weft_testenv::host_lab::{Capability, Host, HostLab, Installation, capabilities};
 
 use crate::support::{
-    addresses, condition, example_files, link, reported, wait_policy, wait_reported, wait_until,
+    addresses, condition, example_files, link, needs, reported, wait_policy, wait_reported,
+    wait_until,
 };
 
 /// The label of the nodes that an example is for. Node-1 has it.
@@ -15,52 +16,6 @@ const WORKER: &str = "node-role.kubernetes.io/worker";
 
 /// The example of a policy that fails.
 const FAILS: &str = "missing-card.yaml";
-
-/// Returns the kernel features that an example needs, by the types of its interfaces.
-fn needs(policy: &Value) -> Vec<Capability> {
-    let interfaces = policy["spec"]["desiredState"]["interfaces"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    let mut needs = BTreeSet::new();
-    if policy["spec"]["capture"]
-        .to_string()
-        .contains("interfaces.type==\\\"ethernet")
-    {
-        needs.insert(Capability::EthernetCards);
-    }
-    for interface in &interfaces {
-        if interface["ipv4"]["forwarding"].is_boolean() {
-            needs.insert(Capability::NetworkManager(1, 54));
-        }
-        match interface["type"].as_str().unwrap_or_default() {
-            // An interface that is not created needs nothing.
-            _ if interface["state"] == "absent" => false,
-            "bond" => needs.insert(Capability::Link("bond")),
-            "vlan" => needs.insert(Capability::Link("vlan")),
-            "vrf" => needs.insert(Capability::Link("vrf")),
-            "dummy" => needs.insert(Capability::Link("dummy")),
-            "vxlan" => needs.insert(Capability::Link("vxlan")),
-            "mac-vlan" => needs.insert(Capability::Link("macvlan")),
-            "ovs-bridge" | "ovs-interface" => needs.insert(Capability::OpenVSwitch),
-            "linux-bridge" => {
-                let ports = interface["bridge"]["port"]
-                    .as_array()
-                    .cloned()
-                    .unwrap_or_default();
-                // A port that does not say otherwise carries VLANs.
-                let plain = |port: &Value| {
-                    port["vlan"]
-                        .as_object()
-                        .is_some_and(serde_json::Map::is_empty)
-                };
-                !ports.iter().all(plain) && needs.insert(Capability::BridgeVlanFiltering)
-            }
-            _ => false,
-        };
-    }
-    needs.into_iter().collect()
-}
 
 /// Reports whether an example is for hosts with Open vSwitch, in `open_vswitch.rs`: they may have a
 /// newer NetworkManager than the machine, too.
@@ -141,6 +96,7 @@ async fn assert_devices(weft: &Installation, policy: &Value, hosts: &BTreeSet<St
             let is_there = match interface["type"].as_str().unwrap_or_default() {
                 "linux-bridge" => kind == "bridge",
                 "mac-vlan" => kind == "macvlan",
+                "mac-vtap" => kind == "macvtap",
                 "ethernet" => kind == "veth",
                 other => kind == other,
             };

@@ -6,6 +6,7 @@ mod documents;
 mod drift;
 mod early;
 mod examples;
+mod kinds;
 mod observation;
 mod offline;
 mod open_vswitch;

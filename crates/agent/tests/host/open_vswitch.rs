@@ -7,7 +7,10 @@ use weft_testenv::host_lab::{Capability, Host, HostLab, Installation, Program, c
 
 use crate::{
     examples::{assert_forwards, wants_open_vswitch},
-    support::{Halt, addresses, condition, example_files, wait_enactment, wait_policy, wait_until},
+    support::{
+        Halt, addresses, condition, example_files, link, needs, wait_enactment, wait_policy,
+        wait_until,
+    },
 };
 
 async fn vsctl(host: &Host, words: &str) -> String {
@@ -16,21 +19,22 @@ async fn vsctl(host: &Host, words: &str) -> String {
 }
 
 /// Reports whether this may run. Else it is said that it does not.
-fn is_possible(name: &str) -> bool {
-    let lacking = capabilities::lacking(&[Capability::OpenVSwitch]);
+fn is_possible(name: &str, needs: &[Capability]) -> bool {
+    let lacking = capabilities::lacking(needs);
     if !lacking.is_empty() {
         capabilities::skip(name, &lacking);
     }
     lacking.is_empty()
 }
 
-/// The kernel may have no datapath, and one in user space does in any namespace.
-fn in_user_space(policy: &mut Value) {
-    for interface in policy["spec"]["desiredState"]["interfaces"]
-        .as_array_mut()
-        .into_iter()
-        .flatten()
-    {
+/// Gives the bridges of a policy or a state a datapath in user space, for kernels that have none.
+pub fn in_user_space(document: &mut Value) {
+    let state = if document["spec"].is_object() {
+        &mut document["spec"]["desiredState"]
+    } else {
+        document
+    };
+    for interface in state["interfaces"].as_array_mut().into_iter().flatten() {
         if interface["type"] == "ovs-bridge" {
             interface["bridge"]["options"]["datapath"] = "netdev".into();
         }
@@ -44,7 +48,14 @@ async fn each_example_of_open_vswitch_becomes_available() {
         let file = path.file_name().unwrap().to_string_lossy().into_owned();
         let mut policy: Value =
             serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-        if !wants_open_vswitch(&policy) || !is_possible(&file) {
+        if !wants_open_vswitch(&policy) {
+            continue;
+        }
+        let mut needs = needs(&policy);
+        // These hosts have the newest one.
+        needs.retain(|need| !matches!(need, Capability::NetworkManager(..)));
+        needs.push(Capability::OpenVSwitch);
+        if !is_possible(&file, &needs) {
             continue;
         }
         if weft.is_none() {
@@ -55,7 +66,9 @@ async fn each_example_of_open_vswitch_becomes_available() {
             );
         }
         let weft = weft.as_mut().unwrap();
-        in_user_space(&mut policy);
+        if !Capability::OpenVSwitchInKernel.is_there() {
+            in_user_space(&mut policy);
+        }
         let name = policy["metadata"]["name"].as_str().unwrap().to_owned();
         weft.apply(&policy.to_string()).await.unwrap();
         let status = wait_policy(weft, &name, "Available").await;
@@ -84,7 +97,22 @@ async fn each_example_of_open_vswitch_becomes_available() {
                 assert_eq!(vsctl(host, "list-ports ovs-br2").await, "eth1");
                 assert_eq!(vsctl(host, "get bridge ovs-br2 stp_enable").await, "true");
             }
+            "ovs-bond.yaml" => {
+                assert_eq!(vsctl(host, "list-ports ovs-br3").await, "ovs-bond0");
+                assert_eq!(vsctl(host, "list-ifaces ovs-br3").await, "eth1\neth2");
+                let mode = vsctl(host, "get port ovs-bond0 bond_mode").await;
+                assert_eq!(mode, "active-backup");
+            }
+            "ovs-patch.yaml" => {
+                assert_eq!(vsctl(host, "list-ports ovs-br4").await, "eth1\npatch4");
+                assert_eq!(vsctl(host, "list-ports ovs-br5").await, "patch5");
+                let peer = vsctl(host, "get interface patch4 options:peer").await;
+                assert_eq!(peer, "patch5");
+            }
             "ethernet-forwarding.yaml" => assert_forwards(host).await,
+            "ipvlan.yaml" => {
+                assert_eq!(link(host, "ipv0").await["linkinfo"]["info_kind"], "ipvlan")
+            }
             other => panic!("nothing is known of {other}"),
         }
         weft.lab()
@@ -194,7 +222,10 @@ async fn wait_known(host: &Host, is_known: impl Fn(&str) -> bool) {
 
 #[tokio::test]
 async fn pods_of_ovs_cni_keep_their_bridge() {
-    if !is_possible("pods_of_ovs_cni_keep_their_bridge") {
+    if !is_possible(
+        "pods_of_ovs_cni_keep_their_bridge",
+        &[Capability::OpenVSwitch],
+    ) {
         return;
     }
     let weft = Installation::without_agents(HostLab::builder().hosts(1).open_vswitch())

@@ -1,5 +1,6 @@
 //! Common helpers of these tests.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use rustix::{fs::FlockOperation, io::Errno};
 use serde_json::Value;
 use weft_testenv::{
     AuditEvent,
-    host_lab::{Host, Installation},
+    host_lab::{Capability, Host, Installation},
     wait::wait_within,
 };
 
@@ -30,6 +31,59 @@ pub fn example_files() -> Vec<PathBuf> {
     files.retain(|file| file.is_file());
     files.sort();
     files
+}
+
+/// Returns the features that a policy or a state needs of kernel and NetworkManager, by the types of
+/// its interfaces.
+pub fn needs(document: &Value) -> Vec<Capability> {
+    let spec = &document["spec"];
+    let state = if spec.is_object() {
+        &spec["desiredState"]
+    } else {
+        document
+    };
+    let mut needs = BTreeSet::new();
+    if spec["capture"]
+        .to_string()
+        .contains("interfaces.type==\\\"ethernet")
+    {
+        needs.insert(Capability::EthernetCards);
+    }
+    for interface in state["interfaces"].as_array().into_iter().flatten() {
+        if interface["ipv4"]["forwarding"].is_boolean() {
+            needs.insert(Capability::NetworkManager(1, 54));
+        }
+        let kind = interface["type"].as_str().unwrap_or_default();
+        // An interface that is not created needs nothing but its program.
+        let is_created = interface["state"] != "absent";
+        match kind {
+            "ovs-bridge" | "ovs-interface" => needs.insert(Capability::OpenVSwitch),
+            _ if !is_created => false,
+            "bond" => needs.insert(Capability::Link("bond")),
+            "vlan" => needs.insert(Capability::Link("vlan")),
+            "vrf" => needs.insert(Capability::Link("vrf")),
+            "dummy" => needs.insert(Capability::Link("dummy")),
+            "vxlan" => needs.insert(Capability::Link("vxlan")),
+            "mac-vlan" => needs.insert(Capability::Link("macvlan")),
+            "mac-vtap" => needs.insert(Capability::Link("macvtap")),
+            "ipvlan" => {
+                needs.insert(Capability::NetworkManager(1, 52));
+                needs.insert(Capability::Link("ipvlan"))
+            }
+            "linux-bridge" => {
+                let mut ports = interface["bridge"]["port"].as_array().into_iter().flatten();
+                // A port that does not say otherwise carries VLANs.
+                let is_plain = |port: &Value| {
+                    port["vlan"]
+                        .as_object()
+                        .is_some_and(serde_json::Map::is_empty)
+                };
+                !ports.all(is_plain) && needs.insert(Capability::BridgeVlanFiltering)
+            }
+            _ => false,
+        };
+    }
+    needs.into_iter().collect()
 }
 
 /// A condition of an object: its status, or nothing.

@@ -1,6 +1,7 @@
 //! The start of a lab of hosts.
 
 use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use futures::future::try_join_all;
@@ -8,10 +9,12 @@ use futures::future::try_join_all;
 use crate::{
     ControlPlane, open_vswitch,
     relay::{Relay, listen_in},
+    workdir::WorkDir,
 };
 
 use super::gateway::{self, Gateway};
-use super::host::Host;
+use super::host::{Host, HostPrograms};
+use super::hosts::Hosts;
 use super::{Capability, HostLab, addresses, capabilities};
 
 impl HostLab {
@@ -106,20 +109,7 @@ impl HostLabBuilder {
     /// The machine lacks something (the error says what), or a program is missing, ended or not
     /// ready within two minutes.
     pub async fn start(self) -> Result<HostLab> {
-        gateway::check_size(self.hosts, self.cards)?;
-        let missing = capabilities::missing();
-        if !missing.is_empty() {
-            bail!(
-                "this machine cannot run hosts with NetworkManager: {}",
-                missing.join("; ")
-            );
-        }
-        let open_vswitch = match self.open_vswitch {
-            true => {
-                Some(open_vswitch::folder().with_context(|| Capability::OpenVSwitch.to_string())?)
-            }
-            false => None,
-        };
+        let programs = self.programs()?;
         let control_plane = ControlPlane::builder()
             .nodes(self.hosts)
             .node_prefix(self.prefix);
@@ -136,42 +126,105 @@ impl HostLabBuilder {
         let Some(port) = port else {
             bail!("{} has no port", control_plane.url())
         };
-        let names: Vec<_> = (1..=self.hosts)
-            .zip(1..)
-            .map(|(number, index)| (format!("{}{number}", self.prefix), addresses::host(index)))
-            .collect();
         let folder = control_plane.dir().to_owned();
-        let gateway = Gateway::start(self.cards, &names, &folder)?;
+        let hosts = self.gateway(&folder)?;
         let way = listen_in(
-            &gateway.file(),
+            &hosts.gateway.file(),
             (addresses::API_SERVER, addresses::API_SERVER_PORT).into(),
         )?;
         let way = Relay::start(way, (Ipv4Addr::LOCALHOST, port).into(), None)?;
         let mut lab = HostLab {
-            hosts: vec![],
+            hosts,
             way,
-            gateway,
             control_plane,
         };
         lab.control_plane.keep_files(true);
-        lab.gateway.wait_ready().await?;
-        let configuration = configuration(self.pods_managed);
-        for (index, (name, _)) in (1..).zip(&names) {
-            lab.hosts.push(Host::start(
-                index,
-                name,
-                self.cards,
-                &configuration,
-                open_vswitch.as_deref(),
-                &lab.gateway,
-                &folder,
-            )?);
-        }
-        try_join_all(lab.hosts.iter().map(Host::wait_ready)).await?;
-        lab.control_plane
-            .keep_files(std::env::var_os("WEFT_TESTENV_KEEP").is_some());
+        self.plug_in(&mut lab.hosts, &programs, &folder).await?;
+        lab.control_plane.keep_files(is_kept());
         Ok(lab)
     }
+
+    /// Starts the hosts alone, without a control plane. Returns when all have their network.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_hosts(self) -> Result<Hosts> {
+        let programs = self.programs()?;
+        let folder = WorkDir::temporary()?;
+        let path = folder.path().to_owned();
+        let mut hosts = self.gateway(&path)?;
+        let folder = hosts.folder.insert(folder);
+        folder.keep = true;
+        self.plug_in(&mut hosts, &programs, &path).await?;
+        if let Some(folder) = &mut hosts.folder {
+            folder.keep = is_kept();
+        }
+        Ok(hosts)
+    }
+
+    /// Checks that hosts can run here. Returns the folder whose `usr` has their programs.
+    fn programs(&self) -> Result<PathBuf> {
+        gateway::check_size(self.hosts, self.cards)?;
+        let missing = capabilities::missing();
+        if !missing.is_empty() {
+            bail!(
+                "this machine cannot run hosts with NetworkManager: {}",
+                missing.join("; ")
+            );
+        }
+        if self.open_vswitch {
+            open_vswitch::folder().with_context(|| Capability::OpenVSwitch.to_string())
+        } else {
+            Ok(capabilities::network_manager())
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        (1..=self.hosts)
+            .map(|number| format!("{}{number}", self.prefix))
+            .collect()
+    }
+
+    /// The gateway, without hosts.
+    fn gateway(&self, folder: &Path) -> Result<Hosts> {
+        let names: Vec<_> = (1..)
+            .zip(self.names())
+            .map(|(index, name)| (name, addresses::host(index)))
+            .collect();
+        Ok(Hosts {
+            hosts: vec![],
+            gateway: Gateway::start(self.cards, &names, folder)?,
+            folder: None,
+        })
+    }
+
+    /// Waits for the gateway, and starts the hosts.
+    async fn plug_in(&self, hosts: &mut Hosts, programs: &Path, folder: &Path) -> Result<()> {
+        hosts.gateway.wait_ready().await?;
+        let configuration = configuration(self.pods_managed);
+        let programs = HostPrograms {
+            folder: programs,
+            open_vswitch: self.open_vswitch,
+        };
+        for (index, name) in (1..).zip(self.names()) {
+            hosts.hosts.push(Host::start(
+                index,
+                &name,
+                self.cards,
+                &configuration,
+                &programs,
+                &hosts.gateway,
+                folder,
+            )?);
+        }
+        try_join_all(hosts.hosts.iter().map(Host::wait_ready)).await?;
+        Ok(())
+    }
+}
+
+/// Reports whether logs stay where nothing failed.
+fn is_kept() -> bool {
+    std::env::var_os("WEFT_TESTENV_KEEP").is_some()
 }
 
 /// `NetworkManager.conf(5)`. It does nothing of its own: no DHCP on free cards, no host name, no

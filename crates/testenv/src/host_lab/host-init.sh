@@ -2,19 +2,18 @@
 # Process 1 of a host: a D-Bus system bus and NetworkManager, in network, mount, UTS, IPC and PID namespaces of their own. It sees the machine's files,
 # but writes none of them: what a host's network is configured by is its own. Killing it ends every process and every mount of the host.
 #
-# usage: host-init.sh NAME ADDRESS GATEWAY FOLDER [OVS]
-#   FOLDER: its logs, and NetworkManager.conf   OVS: with Open vSwitch, from the usr/ of this folder; / is the machine's own
+# usage: host-init.sh NAME ADDRESS GATEWAY FOLDER PROGRAMS [OVS]
+#   FOLDER: its logs, and NetworkManager.conf   PROGRAMS: NetworkManager, D-Bus and Open vSwitch are in the usr/ of this folder; / is the machine's own
+#   OVS: not empty: with Open vSwitch
 set -eu
-name=$1 address=$2 gateway=$3 folder=$4 ovs=${5:-}
+name=$1 address=$2 gateway=$3 folder=$4 programs=$5 ovs=${6:-}
 
 # Opened before anything is mounted over the folder.
 exec {network_manager_log}>>"$folder/NetworkManager.log" {dbus_log}>>"$folder/dbus.log"
 configuration=$(<"$folder/NetworkManager.conf")
-if [ -n "$ovs" ]; then
-  exec {ovs_log}>>"$folder/openvswitch.log"
-  # Newer programs and libraries over the machine's, whose others run with them.
-  if [ "$ovs" != / ]; then mount -t overlay -o "ro,lowerdir=$ovs/usr:/usr" overlay /usr; fi
-fi
+if [ -n "$ovs" ]; then exec {ovs_log}>>"$folder/openvswitch.log"; fi
+# Newer programs and libraries over the machine's, whose others run with them.
+if [ "$programs" != / ]; then mount -t overlay -o "ro,lowerdir=$programs/usr:/usr" overlay /usr; fi
 hostname "$name"
 
 mount -t proc proc /proc

@@ -22,6 +22,14 @@ use super::gateway::Gateway;
 const RESET: &str = include_str!("host-reset.sh");
 const INIT: &str = include_str!("host-init.sh");
 
+/// The programs of a host.
+pub(super) struct HostPrograms<'a> {
+    /// The folder whose `usr` has NetworkManager and D-Bus. `/` is the machine's own.
+    pub(super) folder: &'a Path,
+    /// True if Open vSwitch runs too. It is in `usr` as well.
+    pub(super) open_vswitch: bool,
+}
+
 /// A host of a [`HostLab`](super::HostLab). Killed on drop, with all that runs on it.
 #[derive(Debug)]
 pub struct Host {
@@ -34,14 +42,14 @@ pub struct Host {
 }
 
 impl Host {
-    /// Starts the host of this index, from 1, with the Open vSwitch in that folder, if any.
-    /// NetworkManager is not ready yet when this returns.
+    /// Starts the host of this index, from 1, with these programs. NetworkManager is not ready yet
+    /// when this returns.
     pub(super) fn start(
         index: u8,
         name: &str,
         cards: u8,
         configuration: &str,
-        open_vswitch: Option<&Path>,
+        programs: &HostPrograms,
         gateway: &Gateway,
         folder: &Path,
     ) -> Result<Self> {
@@ -54,8 +62,11 @@ impl Host {
             addresses::host(index).to_string(),
             addresses::gateway(0).to_string(),
         );
-        let mut args = vec![name.to_owned(), address, router, dir.display().to_string()];
-        args.extend(open_vswitch.map(|folder| folder.display().to_string()));
+        let [folder, usr] = [dir.as_path(), programs.folder].map(|path| path.display().to_string());
+        let mut args = vec![name.to_owned(), address, router, folder, usr];
+        if programs.open_vswitch {
+            args.push("ovs".into());
+        }
         let init = Init::start(
             &script,
             &args.iter().map(String::as_str).collect::<Vec<_>>(),

@@ -45,28 +45,27 @@ pub mod capabilities;
 pub mod cni;
 mod gateway;
 mod host;
+mod hosts;
 mod installation;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 pub use crate::program::Program;
 pub use builder::HostLabBuilder;
 pub use capabilities::Capability;
 pub use host::Host;
+pub use hosts::Hosts;
 pub use installation::Installation;
-
-use gateway::Gateway;
 
 use crate::{ControlPlane, network, relay::Relay};
 
 /// A control plane with hosts. Dropping it ends it.
 pub struct HostLab {
     // Dropped in this order.
-    hosts: Vec<Host>,
+    hosts: Hosts,
     way: Relay,
-    gateway: Gateway,
     control_plane: ControlPlane,
 }
 
@@ -91,7 +90,7 @@ impl HostLab {
 
     /// `node-1`, `node-2` …
     pub fn hosts(&self) -> &[Host] {
-        &self.hosts
+        self.hosts.all()
     }
 
     /// Returns the host of this name.
@@ -99,10 +98,7 @@ impl HostLab {
     /// # Errors
     /// There is none of this name.
     pub fn host(&self, name: &str) -> Result<&Host> {
-        self.hosts
-            .iter()
-            .find(|host| host.name() == name)
-            .with_context(|| format!("no host {name} in this lab"))
+        self.hosts.host(name)
     }
 
     /// Writes a kubeconfig, usable on the hosts, with a real token of the agent's ServiceAccount
@@ -141,7 +137,7 @@ impl HostLab {
     /// # Errors
     /// The kernel has no policy rules.
     pub fn cut_api(&self, host: &Host) -> Result<()> {
-        self.gateway.cut_api(host.address(), true)?;
+        self.hosts.gateway.cut_api(host.address(), true)?;
         self.way.cut(host.address().into(), true);
         Ok(())
     }
@@ -152,7 +148,7 @@ impl HostLab {
     /// It was not cut off.
     pub fn mend_api(&self, host: &Host) -> Result<()> {
         self.way.cut(host.address().into(), false);
-        self.gateway.cut_api(host.address(), false)
+        self.hosts.gateway.cut_api(host.address(), false)
     }
 
     /// Pulls the cable of a card, or plugs it in again: the host's end has no carrier meanwhile.
@@ -169,7 +165,7 @@ impl HostLab {
     /// # Errors
     /// One failed. Those after it were not run.
     fn ip(&self, commands: &str) -> Result<()> {
-        network::ip(&self.gateway.file(), commands)
+        network::ip(&self.hosts.gateway.file(), commands)
     }
 
     /// Are all of its processes running? (Those inside hosts are started again by the host.)
@@ -177,16 +173,15 @@ impl HostLab {
     /// # Errors
     /// One has ended. The error shows the end of its log.
     pub fn check_running(&mut self) -> Result<()> {
-        self.hosts.iter_mut().try_for_each(Host::check_running)?;
-        self.gateway.check_running()?;
+        self.hosts.check_running()?;
         self.control_plane.check_running()
     }
 
     /// Name and pid of its processes, without those inside hosts.
     pub fn processes(&self) -> Vec<(String, u32)> {
         let mut all = self.control_plane.processes();
-        all.push(self.gateway.process());
-        all.extend(self.hosts.iter().flat_map(Host::processes));
+        all.push(self.hosts.gateway.process());
+        all.extend(self.hosts().iter().flat_map(Host::processes));
         all
     }
 }
