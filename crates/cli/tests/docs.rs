@@ -681,7 +681,7 @@ fn every_variable_of_ours_is_read_somewhere() {
         .into_values()
         .chain(readers)
         .collect();
-    let tests: String = sources_in(&["cli/tests".to_owned()])
+    let tests: String = sources_in(&["cli/tests".to_owned(), "agent/tests".to_owned()])
         .into_values()
         .collect();
     for document in documents() {
