@@ -112,6 +112,19 @@ pub fn unserved(namespace: &str, served: &Namespaces) -> Option<String> {
     }
 }
 
+/// Explains why a PlacementAPI in a cluster has no effect, if the operator that is installed there
+/// does not serve its namespace.
+///
+/// # Errors
+/// A variable of the operator's Deployment has an invalid value.
+pub fn unserved_by(site: &Site, resource: &Value) -> Result<Option<String>> {
+    let settings = Settings::from_env(|variable| site.environment.get(variable))?;
+    let resource = Live::of(resource);
+    let (namespace, name) = (resource.namespace(), resource.name());
+    let message = unserved(namespace, &settings.namespaces);
+    Ok(message.map(|message| format!("PlacementAPI {namespace}/{name}: {message}")))
+}
+
 /// Notes which PlacementAPIs are in a namespace that no operator serves, by the settings of this
 /// environment.
 ///

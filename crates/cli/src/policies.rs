@@ -194,8 +194,17 @@ impl OfPolicy {
             let live = Live::of(node);
             let labels: BTreeMap<String, String> =
                 serde_json::from_value(node["metadata"]["labels"].clone()).unwrap_or_default();
-            if !known.contains(live.name()) && is_for(&policy, &labels) {
+            if !is_for(&policy, &labels) {
+                continue;
+            }
+            let is_cut_off = live
+                .condition("Ready")
+                .is_some_and(|ready| ready["status"] != "True");
+            if !known.contains(live.name()) {
                 asides.push((live.name().to_owned(), "no agent runs there".to_owned()));
+            } else if is_cut_off {
+                let text = "the node is not Ready, and is not changed until it is";
+                asides.push((live.name().to_owned(), text.to_owned()));
             }
         }
         let (word, mood) = verdict(&resource, &policy);
@@ -534,15 +543,19 @@ mod tests {
     }
 
     #[test]
-    fn a_selected_node_without_agent_is_named() {
-        let nodes = [node("node-1"), node("node-2")];
-        let pods = [pod("node-1", NOW)];
+    fn a_selected_node_without_agent_or_cut_off_is_named() {
+        let mut nodes = [node("node-1"), node("node-2"), node("node-3")];
+        nodes[2]["status"] = json!({"conditions": [{"type": "Ready", "status": "Unknown"}]});
+        let pods = [pod("node-1", NOW), pod("node-3", NOW)];
         let resource = policy(&holds("Available", ""));
         let of = OfPolicy::of(resource, &[], &nodes, &[], &pods);
         assert_eq!(of.mood, Mood::Notice);
         assert_eq!(
             of.lines(Style::plain())[1..],
-            ["│ node-2: no agent runs there"]
+            [
+                "│ node-2: no agent runs there",
+                "│ node-3: the node is not Ready, and is not changed until it is"
+            ]
         );
     }
 

@@ -33,6 +33,8 @@ pub struct Domain {
     pub is_narrowed: bool,
     /// The names of the resources that are left out.
     pub left_out: Vec<String>,
+    /// A text for each resource in a namespace that the operator does not serve.
+    pub unserved: Vec<String>,
 }
 
 /// A part of an installation that is missing, by the line that shows it.
@@ -73,6 +75,7 @@ impl Domain {
             policies: Policies::default(),
             is_narrowed: false,
             left_out: Vec::new(),
+            unserved: Vec::new(),
         }
     }
 
@@ -164,6 +167,9 @@ impl Domain {
         }
         if !self.is_readable || !self.installed {
             return all;
+        }
+        for unserved in &self.unserved {
+            add(Gap::Other, unserved.clone());
         }
         for missing in &self.policies.missing {
             add(Gap::Other, format!("{}; {install}", unknown(missing)));
@@ -264,11 +270,34 @@ impl Domain {
                 lines.push(format!("{}: {message}", style.bad("problem")));
             }
         }
-        if self.installed && (!only_trouble || !lines.is_empty() || !gaps.is_empty()) {
+        lines
+    }
+
+    /// The operator's Deployment, if there is one.
+    pub fn deployment(&self) -> Option<&str> {
+        let (deployment, _) = self.operator.as_ref()?;
+        Some(deployment)
+    }
+
+    /// Reports whether the domain has an operator, and none of its replicas leads.
+    pub fn is_led_by_none(&self) -> bool {
+        let mut gaps = self.installation().into_iter();
+        gaps.any(|(gap, _)| gap == Gap::Leader)
+    }
+
+    /// Returns the line about the operator, and where to look if it does not work.
+    pub fn operator_lines(&self, style: Style) -> Vec<String> {
+        if !self.installed {
+            return Vec::new();
+        }
+        let title = style.dim("operator:");
+        let mut lines = vec![format!("{title} {}", self.operator(style))];
+        let place = self
+            .deployment()
+            .and_then(|deployment| deployment.split([' ', '/']).nth(1));
+        if let (true, Some(namespace)) = (self.is_led_by_none(), place) {
             lines.push(format!(
-                "{} {}",
-                style.dim("operator:"),
-                self.operator(style)
+                "  to see why: kubectl -n {namespace} get pods,events"
             ));
         }
         lines
@@ -303,7 +332,7 @@ impl Domain {
                 leader.identity, leader.renewed
             )),
             None if !self.presence.is_leader_known => "its leader is not known".to_owned(),
-            None => style.bad("no leader: nobody is at work"),
+            None => style.bad("no leader: no operator is at work"),
         };
         match &self.operator {
             Some((deployment, image)) => format!("{deployment} ({image}), {leader}"),

@@ -32,7 +32,7 @@ pub fn waits_for(object: &Value, but: Option<&str>) -> String {
     }
     if !others.is_empty() {
         reasons.push(format!(
-            "whoever answers for its finalizers {}",
+            "the controllers of its finalizers {}",
             others.join(", ")
         ));
     }
@@ -54,7 +54,7 @@ pub fn waits_for(object: &Value, but: Option<&str>) -> String {
             .collect();
         if !holders.is_empty() {
             reasons.push(format!(
-                "whoever answers for its spec.finalizers {}",
+                "the controllers of its spec.finalizers {}",
                 holders.join(", ")
             ));
         }
@@ -91,7 +91,7 @@ mod tests {
             (json!({"finalizers": []}), "the API server to remove it"),
             (
                 json!({"finalizers": ["example.com/a", "example.com/b"]}),
-                "whoever answers for its finalizers example.com/a, example.com/b",
+                "the controllers of its finalizers example.com/a, example.com/b",
             ),
             (
                 json!({"finalizers": ["foregroundDeletion"]}),
@@ -101,7 +101,7 @@ mod tests {
                 json!({
                     "finalizers": ["orphan", "example.com/a"], "deletionGracePeriodSeconds": 30
                 }),
-                "the garbage collector to deal with what it owns (orphan), and for whoever answers for its finalizers example.com/a",
+                "the garbage collector to deal with what it owns (orphan), and for the controllers of its finalizers example.com/a",
             ),
             (
                 json!({"deletionGracePeriodSeconds": 30}),
@@ -158,7 +158,7 @@ mod tests {
         let held = json!({"finalizers": ["kubernetes", "example.com/hold"]});
         assert_eq!(
             waits_for(&namespace(held, json!([])), None),
-            "whoever answers for its spec.finalizers example.com/hold"
+            "the controllers of its spec.finalizers example.com/hold"
         );
     }
 }

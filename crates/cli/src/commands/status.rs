@@ -1,6 +1,7 @@
 //! `weft status`
 
 use std::{
+    collections::BTreeSet,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -22,7 +23,7 @@ use crate::{
     mood::Mood,
     online::{ClusterArgs, Online, Site, block_on},
     output::{self, Style},
-    policies,
+    placement, policies,
     screen::Screen,
     suggest::did_you_mean,
     tree::{self, Trouble},
@@ -261,11 +262,15 @@ impl Seen {
 
     /// Returns the lines, for people.
     fn lines(&self, style: Style, only_trouble: bool) -> Vec<String> {
-        let mut lines: Vec<_> = self
-            .domains
-            .iter()
-            .flat_map(|domain| domain.lines(style, only_trouble))
-            .collect();
+        let mut lines = Vec::new();
+        let mut operators = BTreeSet::new();
+        for domain in &self.domains {
+            lines.extend(domain.lines(style, only_trouble));
+            // One operator may serve several domains, and its trouble is one.
+            if !only_trouble || domain.is_led_by_none() && operators.insert(domain.deployment()) {
+                lines.extend(domain.operator_lines(style));
+            }
+        }
         lines.extend(self.not_found.iter().cloned());
         if only_trouble && lines.is_empty() {
             if self.is_missing() {
@@ -486,6 +491,11 @@ impl Status<'_> {
                     if !self.is_wanted(kind, Live::of(&resource).name()) {
                         domain.left_out.push(Live::of(&resource).name().to_owned());
                         continue;
+                    }
+                    if site.entry.needs_secrets && site.operator.is_some() {
+                        domain
+                            .unserved
+                            .extend(placement::unserved_by(site, &resource)?);
                     }
                     domain.resources.push(
                         overview::look(reader, &*site.domain, resource, &site.namespace, now)

@@ -24,6 +24,5 @@ mod status;
 mod status_nodes;
 mod status_watch;
 mod switch;
-mod trouble;
 mod uninstall;
 mod user;

@@ -16,7 +16,7 @@ async fn the_tree_from_nothing_to_available() {
         nothing.stdout
     );
     assert!(
-        nothing.stdout.contains("no leader: nobody is at work"),
+        nothing.stdout.contains("no leader: no operator is at work"),
         "{}",
         nothing.stdout
     );

@@ -88,6 +88,20 @@ impl Error {
         }
     }
 
+    /// Returns the text of a request of the operator that failed, for a condition: with the way out
+    /// if the operator lacks a right.
+    pub(crate) fn of_operator(&self) -> String {
+        let lacks_right = |status: &Status| {
+            status.code == 403 && status.message.contains(" is forbidden: User \"")
+        };
+        match self {
+            Self::Api(status) if lacks_right(status) => format!(
+                "{self}; apply the output of `weft manifests` again, which has the operator's rights"
+            ),
+            _ => self.to_string(),
+        }
+    }
+
     /// Reports whether the API server's own validation refuses the body. It refuses the same body
     /// for as long as the object and the definition of its kind stay as they are.
     ///
@@ -676,6 +690,13 @@ mod tests {
             "daemonsets.apps \"multus\" is forbidden: User \"weft\" cannot patch resource \"daemonsets\"",
         );
         assert_eq!(role.class(), FailureClass::Forbidden);
+        let said = role.of_operator();
+        assert!(
+            said.ends_with(
+                "cannot patch resource \"daemonsets\"; apply the output of `weft manifests` again, which has the operator's rights"
+            ),
+            "{said}"
+        );
         let terminating = "network-attachment-definitions.k8s.cni.cncf.io \"a\" is forbidden: create not allowed while custom resource definition is terminating";
         assert_eq!(
             error(403, "Forbidden", terminating).class(),

@@ -168,18 +168,18 @@ impl<'a> Reconcile<'a> {
         {
             // First of all, so that a deletion waits for Weft, whatever is wrong with the resource.
             if let Err(error) = self.keep_objects().await {
-                return Err(self.unusable(self.resource_key(), error.class(), error.to_string()));
+                return Err(self.unusable(self.resource_key(), error.class(), error.of_operator()));
             }
         }
         match stored::read(&self.objects, &context.config.namespace).await {
             Ok(stored) => Ok(stored),
             Err(error) => {
-                let class = match &error {
-                    StoredError::Request(error) => error.class(),
+                let (class, message) = match &error {
+                    StoredError::Request(error) => (error.class(), error.of_operator()),
                     // Without its label, no watch reports the repair.
-                    StoredError::Damaged { .. } => FailureClass::Refused,
+                    StoredError::Damaged { .. } => (FailureClass::Refused, error.to_string()),
                 };
-                Err(self.unusable(self.inventory_key(), class, error.to_string()))
+                Err(self.unusable(self.inventory_key(), class, message))
             }
         }
     }
@@ -387,7 +387,7 @@ impl<'a> Reconcile<'a> {
         let failed = |object: ObjectKey, error: Error| Failure {
             object,
             class: error.class(),
-            message: error.to_string(),
+            message: error.of_operator(),
         };
         finalizer.map_err(|error| failed(self.resource_key(), error))?;
         inventory.map_err(|error| failed(self.inventory_key(), error))

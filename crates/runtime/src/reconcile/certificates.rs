@@ -100,7 +100,7 @@ fn fill_one(
         let found = match live.get(key) {
             Some(Ok(Some(found))) => found,
             Some(Ok(None)) | None => continue,
-            Some(Err(error)) => return Err(failed(error.class(), error.to_string())),
+            Some(Err(error)) => return Err(failed(error.class(), error.of_operator())),
         };
         let manifest = units
             .iter()

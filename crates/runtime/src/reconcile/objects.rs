@@ -352,7 +352,7 @@ impl Objects {
         let failed = |error: Error| Failure {
             object: key.clone(),
             class: error.class(),
-            message: error.to_string(),
+            message: error.of_operator(),
         };
         let found = self.cluster.get(key).await.map_err(failed)?;
         found
@@ -409,7 +409,7 @@ impl Objects {
                 .get(key)
                 .await
                 .map(|live| live.map(Arc::new))
-                .map_err(|e| failed(e.class(), e.to_string()))
+                .map_err(|e| failed(e.class(), e.of_operator()))
         };
         let mut live = match known {
             Known::Nothing => None,
@@ -464,7 +464,7 @@ impl Objects {
                 Err(e) => {
                     let Some(pause) = e.passes_in().filter(|pause| !again && *pause < PATIENCE)
                     else {
-                        return Err(failed(self.class_of(key, &e), e.to_string()));
+                        return Err(failed(self.class_of(key, &e), e.of_operator()));
                     };
                     // Once only, because a failure that ends at once is not worth a word in status.
                     // A look shows whether the request was carried out all the same.

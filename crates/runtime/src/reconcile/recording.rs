@@ -110,7 +110,7 @@ fn unwritten(report: &mut Report, object: ObjectKey, error: &Error) {
     let failure = Failure {
         object,
         class: error.class(),
-        message: error.to_string(),
+        message: error.of_operator(),
     };
     match report.units.iter_mut().find(|unit| unit.name == NAME) {
         Some(unit) => unit.failures.push(failure),
