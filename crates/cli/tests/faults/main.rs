@@ -25,4 +25,8 @@ mod scenario;
 #[path = "../system/placement/site.rs"]
 mod site;
 mod start;
+mod trouble;
+#[allow(dead_code)]
+#[path = "../online/user.rs"]
+mod user;
 mod watches;

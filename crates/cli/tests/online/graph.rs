@@ -3,7 +3,7 @@
 use serde_json::json;
 use weft_plan::kinds;
 
-use crate::{harness::*, status_nodes::viewer, user::*};
+use crate::{harness::*, user::*};
 
 /// Adds a node on which no other pod is scheduled, with the report that its agent would write: a
 /// bridge over a card.

@@ -4,7 +4,7 @@ use serde_json::json;
 use weft_plan::kinds;
 use weft_testenv::{Pods, Stage, Stuck};
 
-use crate::{harness::*, status_nodes::viewer, user::*};
+use crate::{harness::*, user::*};
 
 #[tokio::test]
 async fn the_tree_from_nothing_to_available() {

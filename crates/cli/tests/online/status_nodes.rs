@@ -30,27 +30,6 @@ fn condition_of(name: &str, message: &str) -> Value {
     }])
 }
 
-/// The kubeconfig of a user with the ClusterRole `view`.
-pub async fn viewer(cluster: &Cluster) -> std::path::PathBuf {
-    cluster
-        .kubectl(&["create", "serviceaccount", "viewer"])
-        .await;
-    cluster
-        .kubectl(&[
-            "create",
-            "clusterrolebinding",
-            "viewer",
-            "--clusterrole=view",
-            "--serviceaccount=default:viewer",
-        ])
-        .await;
-    cluster
-        .control_plane
-        .service_account_kubeconfig("default", "viewer")
-        .await
-        .unwrap()
-}
-
 #[tokio::test]
 async fn a_failed_policy_and_unreported_nodes_decide_the_verdict() {
     let options = ClusterOptions {

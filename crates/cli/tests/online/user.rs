@@ -257,3 +257,24 @@ impl Terminal {
         self.running.ended().await
     }
 }
+
+/// The kubeconfig of a user with the ClusterRole `view`.
+pub async fn viewer(cluster: &Cluster) -> std::path::PathBuf {
+    cluster
+        .kubectl(&["create", "serviceaccount", "viewer"])
+        .await;
+    cluster
+        .kubectl(&[
+            "create",
+            "clusterrolebinding",
+            "viewer",
+            "--clusterrole=view",
+            "--serviceaccount=default:viewer",
+        ])
+        .await;
+    cluster
+        .control_plane
+        .service_account_kubeconfig("default", "viewer")
+        .await
+        .unwrap()
+}

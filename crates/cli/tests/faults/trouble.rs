@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use weft_plan::kinds;
 use weft_testenv::{Pods, Stage, Stuck};
 
-use crate::{harness::*, status_nodes::viewer, user::*};
+use crate::{harness::*, user::*};
 
 const ALL: &[&str] = &[
     "--single",
@@ -49,7 +49,7 @@ impl Record {
         Self {
             is_written,
             expected,
-            seen: "# The output of weft in kinds of trouble. crates/cli/tests/online/trouble.rs makes it.\n"
+            seen: "# The output of weft in kinds of trouble. crates/cli/tests/faults/trouble.rs makes it.\n"
                 .to_owned(),
             titles: Vec::new(),
         }
