@@ -191,17 +191,10 @@ fn trials() -> Vec<(String, Trial, Value)> {
         serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap())
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     };
-    let only = std::env::var(ONLY).ok();
     let mut trials = vec![];
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if only
-            .as_ref()
-            .is_some_and(|only| !only.split(',').any(|only| only == name))
-        {
-            continue;
-        }
         let trial: Trial = serde_json::from_value(read(&path))
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let first = trial.state.clone().unwrap_or_else(|| {
@@ -219,7 +212,15 @@ fn trials() -> Vec<(String, Trial, Value)> {
 async fn run(open_vswitch: bool) {
     let mut hosts: Option<Hosts> = None;
     let mut failed = vec![];
+    let only = std::env::var(ONLY).ok();
+    let is_chosen = |name: &str| {
+        let only = only.as_ref();
+        only.is_none_or(|only| only.split(',').any(|only| only == name))
+    };
     for (name, mut trial, mut first) in trials() {
+        if !is_chosen(&name) {
+            continue;
+        }
         let mut states: Vec<_> = trial
             .changes
             .iter_mut()
