@@ -12,7 +12,7 @@ CLUSTER := target/cluster
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
 
-setup: ## Install what is missing on this machine and build the control plane's programs (once, about 6 minutes; K8S=1.33 builds this version)
+setup: ## Install what is missing on this machine and build the control plane's programs (once, about 11 minutes; K8S=1.33 builds this version)
 	@scripts/setup
 
 build: ## Build the release binaries of weft and weft-agent, and the test environment
