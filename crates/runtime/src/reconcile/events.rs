@@ -156,7 +156,7 @@ fn notes(before: &Value, after: &Value) -> Vec<Note> {
     {
         return notes;
     }
-    // The definition has -1 as the default of a status that nobody has written.
+    // The definition has -1 as the default of a status that no controller has written.
     if generation(before) > 0 && generation(after) > generation(before) {
         notes.push(Note {
             warning: false,
