@@ -30,7 +30,9 @@ pub struct Entry {
     pub what: String,
     /// Why it failed and was rolled back. `None` if it was done.
     pub failure: Option<String>,
-    /// Lines about the changed properties, without secrets.
+    /// Lines about the changed properties, without secrets. Files of earlier versions of the agent
+    /// have none.
+    #[serde(default)]
     pub differences: Vec<String>,
     before: NetworkState,
     desired: NetworkState,
@@ -257,6 +259,18 @@ mod tests {
             .map(|interface| interface.base_iface().mtu)
             .collect::<Vec<_>>();
         assert_eq!(mtu, [Some(1500)]);
+    }
+
+    #[test]
+    fn a_file_of_an_earlier_agent_can_be_taken_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::new(&StateDir::open(folder.path()).unwrap()).unwrap();
+        let mut earlier = serde_json::to_value(entry("change 1")).unwrap();
+        earlier.as_object_mut().unwrap().remove("differences");
+        history.dir.write(&file(1), &earlier).unwrap();
+        let entries = history.entries().unwrap();
+        assert!(entries[0].1.revert().is_ok());
+        assert_eq!(history.summaries().unwrap()[0].1.what, "change 1");
     }
 
     #[test]
