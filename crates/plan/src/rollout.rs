@@ -306,12 +306,16 @@ pub fn lacks_pods<'a>(daemon_set: &Value, pods: impl IntoIterator<Item = &'a Pod
 
 /// Adds to a rollout what the event `FailedCreate` says about the pods that are not there.
 pub fn with_event(rollout: Rollout, event: &Value) -> Rollout {
+    // Kubernetes puts this before the message when it has counted many such events as one.
+    const COMBINED: &str = "(combined from similar events): ";
+    let said = text(event, "message");
+    let said = said.strip_prefix(COMBINED).unwrap_or(said);
     match rollout {
         Rollout::Progressing { message, deadline } => Rollout::Progressing {
             message: format!(
                 "{message}: {}: {}",
                 one_line(text(event, "reason")),
-                one_line(text(event, "message"))
+                one_line(said)
             ),
             deadline,
         },
@@ -667,7 +671,10 @@ mod tests {
         assert!(lacks_pods(&set, &[pod(json!({})), going]));
         assert!(!lacks_pods(&set, &[pod(json!({})), pod(json!({}))]));
         let waits = rollout(&set, [], &[], at("2026-01-01T00:00:00Z"));
-        let event = json!({"reason": "FailedCreate", "message": "exceeded quota: no-pods"});
+        let event = json!({
+            "reason": "FailedCreate",
+            "message": "(combined from similar events): exceeded quota: no-pods"
+        });
         assert_eq!(
             with_event(waits, &event),
             Rollout::Progressing {

@@ -512,15 +512,8 @@ async fn node_network(cluster: &Cluster, record: &mut Record) {
 
 /// Answers for the agent of a node, once the operator has let it begin.
 async fn answer(cluster: &Cluster, node: &str, condition: &str, message: &str) {
-    let kind = kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT;
+    let enactment = cluster.wait_granted(node, "br1").await;
     let name = format!("{node}.br1");
-    let enactment = wait_until(&format!("{name} is granted"), async || {
-        match cluster.get(kind, "", &name).await {
-            Some(found) if found["spec"]["granted"].is_object() => Ok(found),
-            found => Err(format!("{found:?}")),
-        }
-    })
-    .await;
     let observed = json!({"status": {
         "observedGeneration": enactment["metadata"]["generation"], "policyGeneration": 1
     }});
@@ -733,5 +726,8 @@ spec: {policyName: cut-off, validationActions: [Deny]}
         ])
         .await;
     cluster.kubectl(&["delete", "nncp", "br1"]).await;
+    // A kubelet that is back reports its pods. kwok ignored their changes while it had no Lease of
+    // the node, and a new kwok looks at all of them.
+    cluster.control_plane.set_stages(&[]).await.unwrap();
     with_patience(Duration::from_secs(120), all_is_well(cluster, title)).await;
 }

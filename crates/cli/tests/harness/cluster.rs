@@ -375,6 +375,20 @@ impl Cluster {
             .unwrap();
     }
 
+    /// Waits until the operator lets the agent of a node begin with a policy, and returns the
+    /// enactment.
+    pub async fn wait_granted(&self, node: &str, policy: &str) -> Value {
+        let name = format!("{node}.{policy}");
+        wait_until(&format!("{name} is granted"), async || {
+            let kind = kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT;
+            match self.get(kind, "", &name).await {
+                Some(found) if found["spec"]["granted"].is_object() => Ok(found),
+                found => Err(format!("{found:?}")),
+            }
+        })
+        .await
+    }
+
     /// Everything that Weft has made, as it is now. See [`Snapshot`].
     pub async fn snapshot(&self) -> Snapshot {
         snapshot::take(self).await

@@ -75,15 +75,9 @@ async fn a_failed_policy_and_unreported_nodes_decide_the_verdict() {
     // One node has it, and the other one fails. Half of the nodes change at a time, and which one
     // comes first depends on which agent the operator sees first.
     let answer = async |node: &str, phase: &str, message: &str| {
+        let enactment = cluster.wait_granted(node, "br1").await;
         let kind = kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT;
         let name = format!("{node}.br1");
-        let enactment = wait_until(&format!("{name} is granted"), async || {
-            match cluster.get(kind, "", &name).await {
-                Some(found) if found["spec"]["granted"].is_object() => Ok(found),
-                found => Err(format!("{found:?}")),
-            }
-        })
-        .await;
         let status = json!({
             "observedGeneration": enactment["metadata"]["generation"],
             "policyGeneration": 1, "conditions": condition_of(phase, message)
