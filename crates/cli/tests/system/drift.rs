@@ -537,7 +537,7 @@ async fn a_deleted_object_with_a_finalizer_is_not_available() {
             .await;
         cluster.delete(kind, NAMESPACE, name).await;
         let held = format!(
-            "{name}: somebody has deleted it, and it is still there: it waits for the controllers of its finalizers example.com/hold."
+            "{name}: another user has deleted it, and it waits for the controllers of its finalizers example.com/hold."
         );
         let status = cluster
             .wait_condition("Degraded", "True", "FailedToApply", &held)

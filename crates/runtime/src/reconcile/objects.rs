@@ -676,11 +676,11 @@ fn is_being_deleted(live: &Value) -> bool {
     Live::of(live).is_being_deleted()
 }
 
-/// Somebody deletes it, and it is still there.
+/// Returns the message about an object that another user has deleted and that is not gone.
 fn being_deleted(live: &Value) -> String {
     let waits_for = deletion::waits_for(live, None);
     format!(
-        "somebody has deleted it, and it is still there: it waits for {waits_for}. It is made again once it is gone"
+        "another user has deleted it, and it waits for {waits_for}. Weft creates it again when it is gone"
     )
 }
 

@@ -23,7 +23,7 @@ async fn status_says_what_holds_a_namespace_that_is_being_deleted() {
         .await;
 
     let waits = format!(
-        "Namespace {SDN}: somebody has deleted it, and it is still there: it waits for what is in it to be gone: "
+        "Namespace {SDN}: another user has deleted it, and it waits for what is in it to be gone: "
     );
     let status = cluster
         .wait_condition(
