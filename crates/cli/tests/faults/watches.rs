@@ -1,6 +1,6 @@
 //! Watches that lag, lose events, end or begin late.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 use weft_addons::{Addons, settings::Settings};
@@ -8,10 +8,16 @@ use weft_plan::{Domain, Kind, OWNER_LABEL, kinds};
 use weft_testenv::proxy::{Events, Fault, Match, Proxy, Recorded};
 
 use crate::{
-    harness::{Cluster, NAMESPACE, OPERATOR_USER, Operator, PATIENCE, condition, wait_until},
+    harness::{
+        Cluster, NAMESPACE, OPERATOR_USER, Operator, PATIENCE, condition, wait_until, wait_within,
+    },
     history::History,
     scenario::{FULL, Step, is_exhaustive, resource, wait_same},
 };
+
+/// The API server removes a definition after it has seen that no object of it is left. It looks for
+/// a minute, and then begins again.
+const DEFINITION_GONE: Duration = Duration::from_secs(180);
 
 /// The kinds of Weft's objects. Not the namespace: the operator lives in it, and none that others
 /// would have to install.
@@ -89,13 +95,15 @@ async fn a_watch_that_lags_makes_no_liar() {
         );
         cluster.delete(kind, NAMESPACE, &name).await;
         held.wait_hits(1, PATIENCE).await.unwrap();
-        // A definition stays for a moment after its deletion, which `uid` does not count. An
-        // operator that sees it then rightly waits for the watch.
-        wait_until("it is gone", async || {
-            if cluster.get(kind, NAMESPACE, &name).await.is_none() {
-                Ok(())
-            } else {
-                Err("not yet".into())
+        // A definition stays for a moment after its deletion. An operator that sees it then rightly
+        // waits for the watch. An operator that still looks at the cluster, because of the round
+        // before, may have created another one already.
+        wait_within(DEFINITION_GONE, "it is gone", async || {
+            match cluster.get(kind, NAMESPACE, &name).await {
+                Some(now) if Some(&now["metadata"]["uid"]) == old.as_ref() => {
+                    Err(format!("{:#}\n{:#}", now["metadata"], now["status"]))
+                }
+                _ => Ok(()),
             }
         })
         .await;
