@@ -275,6 +275,13 @@ fn masked(mut object: Value) -> Value {
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
         spec.retain(|key, _| !matches!(key.as_str(), "clusterIP" | "clusterIPs"));
     }
+    // An apply that wants an affinity no more leaves an empty object, which means the same as none.
+    let template = object.pointer_mut("/spec/template/spec");
+    if let Some(pods) = template.and_then(Value::as_object_mut)
+        && pods.get("affinity") == Some(&json!({}))
+    {
+        pods.remove("affinity");
+    }
     if object["kind"] == "Secret" {
         let data = object.get_mut("data").and_then(Value::as_object_mut);
         data.into_iter()
