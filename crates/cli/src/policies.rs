@@ -178,7 +178,7 @@ impl OfPolicy {
                 }
                 Progress::Waiting => counts.waiting += 1,
             }
-            for aside in ["Drifted", "Conflict"] {
+            for aside in ["Drifted", "Conflict", "NeighborsMissing"] {
                 if let Some(condition) = holding(status, aside) {
                     let text = format!("{aside}: {}", message(condition));
                     asides.push((enactment.node.clone(), text));

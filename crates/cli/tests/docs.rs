@@ -887,11 +887,7 @@ fn every_option_has_an_example() {
         "selfSignConfiguration.certRotateInterval",
     ];
     // Refused for now.
-    let unneeded_of_policies = [
-        "autoConfig.autoBonding",
-        "autoConfig.autoVlan",
-        "match.interfaces.lldp.vlan-ids",
-    ];
+    let unneeded_of_policies = ["autoConfig.autoVlan"];
     let unneeded_of_states = ["nodeName"];
     let [states, policies, _, nmstate] = weft_api::node_network::crds();
     for (kind, page, crd, unneeded) in [

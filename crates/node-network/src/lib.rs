@@ -23,6 +23,7 @@
 
 pub mod blame;
 mod bond;
+pub mod bonding;
 mod bridge;
 mod canonical;
 pub mod capture;
@@ -37,6 +38,7 @@ pub mod feasible;
 mod glob;
 pub mod graph;
 mod interfaces;
+mod lldp;
 pub mod merge;
 pub mod normalise;
 pub mod path;

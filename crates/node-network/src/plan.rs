@@ -1,13 +1,14 @@
 //! The preview of policies on a node, for people.
 
 use crate::{
+    bonding::Part,
     claims::{Layer, Owner, Rank},
     drift::Difference,
     feasible::refusals,
     merge::{Conflict, merge},
     path::{Path, interface_key, interfaces, text},
     removal::changes,
-    render::{own, render},
+    render::{bonds, own, render},
     secrets,
     select::select,
     state,
@@ -59,6 +60,8 @@ pub struct Plan {
     pub(crate) failed: BTreeMap<String, String>,
     /// Contradictions between policies. None of them would be applied as it is now.
     pub(crate) conflicts: Vec<Conflict>,
+    /// The part of each card in automatic bonding, by policy.
+    cards: BTreeMap<String, BTreeMap<String, Part>>,
     /// The host's refusals. With one of them nothing changes.
     refusals: Vec<String>,
     /// The changes.
@@ -86,6 +89,9 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
         {
             plan.unselected.insert(name.clone(), reason.to_string());
             continue;
+        }
+        if let Ok(Some(bonding)) = bonds(spec, &current, &BTreeSet::new()) {
+            plan.cards.insert(name.clone(), bonding.cards);
         }
         let rank = Rank::Policy(spec.priority.unwrap_or_default());
         let kept = node.done.get(name).filter(|_| spec.capture.is_some());
@@ -209,6 +215,11 @@ impl Plan {
                 },
             );
         }
+        for (policy, cards) in &self.cards {
+            for (card, part) in cards {
+                line(&mut out, &format!("note: policy {policy}: {card} {part}"));
+            }
+        }
         for (policy, reason) in &self.unselected {
             line(
                 &mut out,
@@ -237,6 +248,10 @@ impl Plan {
             "unknown": self.is_unknown,
             "unselected": self.unselected,
             "failed": self.failed,
+            "bonding": self.cards.iter().map(|(policy, cards)| {
+                let cards = cards.iter().map(|(card, part)| (card.clone(), Value::from(part.to_string())));
+                (policy.clone(), cards.collect())
+            }).collect::<serde_json::Map<String, Value>>(),
             "conflicts": self.conflicts.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "refusals": self.refusals,
             "changes": self.changes.iter().map(change).collect::<Vec<_>>(),

@@ -1,7 +1,9 @@
 //! One policy on one node: its desired state in nmstate's terms.
 
 use crate::{
-    bond, bridge, capture,
+    bond,
+    bonding::{self, Bonding, Part},
+    bridge, capture,
     capture::{CaptureError, Captures},
     interfaces::{self, MatchError},
     secrets::{self, SecretError},
@@ -10,6 +12,7 @@ use crate::{
     translate::{TranslateError, translate},
 };
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
 
 /// A policy that makes no desired state on a node.
@@ -41,12 +44,22 @@ pub struct Rendered {
     pub captures: Captures,
 }
 
-/// Renders a policy on the state of a node: early spellings, interfaces that match, captures, the
-/// VLANs of bridges' ports. The result is one that nmstate can read.
+/// Renders a policy on the state of a node: early spellings, interfaces that match, bonds that
+/// follow from what neighbors announce, captures, the VLANs of bridges' ports. The result is one
+/// that nmstate can read.
 pub fn render(spec: &Spec, current: &Value) -> Result<Rendered, RenderError> {
-    let wanted = spec.desired_state.clone().unwrap_or_else(state::empty);
-    let translated = translate(&wanted).map_err(RenderError::Translate)?;
-    let expanded = interfaces::expand(spec, &translated, current)?;
+    render_without(spec, current, &BTreeSet::new())
+}
+
+/// Renders a policy as [`render`] does. `leaving` are the ports of automatic bonds that have been
+/// in doubt for [`bonding::GRACE`], see [`bonds`].
+pub fn render_without(
+    spec: &Spec,
+    current: &Value,
+    leaving: &BTreeSet<String>,
+) -> Result<Rendered, RenderError> {
+    let translated = translated(spec)?;
+    let expanded = interfaces::expand(spec, &translated, current, leaving)?;
     let captures = match &spec.capture {
         Some(rules) => capture::execute(rules, current)?,
         None => Captures::new(),
@@ -54,6 +67,38 @@ pub fn render(spec: &Spec, current: &Value) -> Result<Rendered, RenderError> {
     let desired = bond::named(bridge::default_vlans(capture::fill(&expanded, &captures)?));
     state::check(&secrets::conceal(&desired)?)?;
     Ok(Rendered { desired, captures })
+}
+
+/// Returns the bonds that follow from what the neighbors of a node announce, and the part of each
+/// of its cards. `None` if the policy does not ask for such bonds.
+///
+/// # Errors
+/// The policy makes no desired state on the node.
+pub fn bonds(
+    spec: &Spec,
+    current: &Value,
+    leaving: &BTreeSet<String>,
+) -> Result<Option<Bonding>, RenderError> {
+    if !bonding::is_asked_for(spec) {
+        return Ok(None);
+    }
+    Ok(interfaces::bonds(
+        spec,
+        &translated(spec)?,
+        current,
+        leaving,
+    )?)
+}
+
+/// Returns the interfaces with the name and type of the policy's match that would need LLDP and do
+/// not receive it. None if the policy does not match by LLDP, or cannot be read.
+pub fn without_neighbors(spec: &Spec, current: &Value) -> BTreeMap<String, Part> {
+    interfaces::without_neighbors(spec, current)
+}
+
+fn translated(spec: &Spec) -> Result<Value, RenderError> {
+    let wanted = spec.desired_state.clone().unwrap_or_else(state::empty);
+    translate(&wanted).map_err(RenderError::Translate)
 }
 
 /// Renders a node's own `spec.desiredState`: early spellings only. Everything in it is said by

@@ -9,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use regex::Regex;
 use serde_json::Value;
 use weft_api::node_network::{
-    InterfaceFilter, InterfaceMatch, NMStateSpec, NodeNetworkConfigurationPolicySpec, Probe,
-    patterns,
+    InterfaceFilter, InterfaceMatch, LldpMatch, NMStateSpec, NodeNetworkConfigurationPolicySpec,
+    Probe, patterns,
 };
 use weft_operands::{
     problems::{Problems, given},
@@ -19,7 +19,7 @@ use weft_operands::{
 };
 use weft_plan::Problem;
 
-use crate::path::text;
+use crate::{bonding, path::text};
 
 /// How long the name of a policy is at most: enactments carry it in a label.
 const POLICY_NAME: usize = 63;
@@ -60,12 +60,28 @@ pub(crate) fn policy(name: &str, spec: &NodeNetworkConfigurationPolicySpec) -> V
             format!("must be from -{PRIORITY} to {PRIORITY}"),
         );
     }
-    if auto_config.is_some() {
-        problems.push("spec.autoConfig", "does not work yet: remove it, and write the bonds and VLAN interfaces into desiredState");
+    if auto_config
+        .as_ref()
+        .is_some_and(|auto| auto.auto_vlan == Some(true))
+    {
+        problems.push(
+            "spec.autoConfig.autoVlan",
+            "is not supported: remove it, and write the VLAN interfaces into desiredState",
+        );
+    }
+    let bonds = bonding::is_asked_for(spec);
+    if bonds && !lists_vlans(spec) {
+        problems.push(
+            "spec.autoConfig.autoBonding",
+            "needs match.interfaces.lldp.vlan-ids: list the VLANs whose cards are bonded",
+        );
     }
     if let Some(rule) = match_ {
         interface_match(rule.interfaces.as_ref(), &mut problems);
-        unnamed(desired_state.as_ref(), &mut problems);
+        // Automatic bonding makes interfaces without being told more.
+        if !bonds {
+            unnamed(desired_state.as_ref(), &mut problems);
+        }
     }
     for (index, probe) in probes.iter().flatten().enumerate() {
         self::probe(&format!("spec.probes[{index}]"), probe, &mut problems);
@@ -213,9 +229,8 @@ fn interface_match(interfaces: Option<&InterfaceMatch>, problems: &mut Problems)
         return;
     };
     let (name, type_) = (given(name), given(type_));
-    if lldp.is_some() {
-        let message = "does not work yet: remove lldp, and match by name and type";
-        problems.push("spec.match.interfaces.lldp", message);
+    if let Some(lldp) = lldp {
+        lldp_match(lldp, problems);
     } else if name.is_none() && type_.is_none() {
         let message =
             "would match every interface: set name or type (name: '*' if every interface is meant)";
@@ -232,6 +247,44 @@ fn interface_match(interfaces: Option<&InterfaceMatch>, problems: &mut Problems)
         );
         problems.push("spec.match.interfaces.type", message);
     }
+}
+
+fn lldp_match(rule: &LldpMatch, problems: &mut Problems) {
+    const FIELD: &str = "spec.match.interfaces.lldp";
+    let LldpMatch {
+        vlan_ids,
+        mac_addresses,
+    } = rule;
+    let (vlans, macs) = (vlan_ids.iter().flatten(), mac_addresses.iter().flatten());
+    if vlans.clone().next().is_none() && macs.clone().next().is_none() {
+        let message =
+            "would match every interface that has a neighbor: list vlan-ids or mac-addresses";
+        problems.push(FIELD, message);
+    }
+    for (index, vlan) in vlans.enumerate() {
+        if !(1..=4094).contains(vlan) {
+            let field = format!("{FIELD}.vlan-ids[{index}]");
+            problems.push(&field, format!("{vlan} must be from 1 to 4094"));
+        }
+    }
+    for (index, mac) in macs.enumerate() {
+        if !matches(patterns::MAC_ADDRESS, mac) {
+            let field = format!("{FIELD}.mac-addresses[{index}]");
+            let rule = "must be a MAC address, for example 00:00:5e:00:53:01";
+            problems.push(&field, format!("{mac:?} {rule}"));
+        }
+    }
+}
+
+/// Reports whether the match lists VLANs that neighbors announce.
+fn lists_vlans(spec: &NodeNetworkConfigurationPolicySpec) -> bool {
+    let interfaces = spec
+        .match_
+        .as_ref()
+        .and_then(|rule| rule.interfaces.as_ref());
+    let lldp = interfaces.and_then(|interfaces| interfaces.lldp.as_ref());
+    lldp.and_then(|lldp| lldp.vlan_ids.as_ref())
+        .is_some_and(|vlans| !vlans.is_empty())
 }
 
 fn glob(field: &str, pattern: &str, problems: &mut Problems) {

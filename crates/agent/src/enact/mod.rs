@@ -6,6 +6,7 @@
 //! object that another user has changed, is a reconcile like any other.
 
 mod attempts;
+mod doubts;
 mod pass;
 mod phase;
 mod status;
@@ -30,6 +31,7 @@ use weft_api::node_network::{
 pub use self::attempts::Retries;
 use self::{
     attempts::Attempts,
+    doubts::Doubts,
     status::{Aside, State},
     store::Store,
     wish::Wish,
@@ -99,6 +101,8 @@ pub struct Enactor {
     settings: Settings,
     store: Store,
     attempts: Attempts,
+    /// The ports of automatic bonds that are in doubt.
+    doubts: Doubts,
     /// How often the node's own desired state has failed, and until when it waits.
     own_tries: Option<(u32, Instant)>,
     /// The node's own desired state that was made so last.
@@ -125,6 +129,7 @@ impl Enactor {
             settings,
             store: Store::default(),
             attempts: Attempts::default(),
+            doubts: Doubts::default(),
             own_tries: None,
             own_done: None,
             written: BTreeMap::new(),
@@ -215,6 +220,7 @@ impl Enactor {
                 .iter()
                 .any(|enactment| enactment.spec.policy == policy)
         };
+        self.doubts.keep(is_there);
         if self.store.keep(is_there) {
             self.save();
         }

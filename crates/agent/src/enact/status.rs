@@ -116,6 +116,8 @@ pub(super) struct Aside {
     pub drifted: Option<String>,
     /// The owner that contradicts, if there is one.
     pub conflict: Option<String>,
+    /// The interfaces that would need LLDP and do not receive it, if there are such.
+    pub deaf: Option<String>,
 }
 
 impl Aside {
@@ -131,6 +133,7 @@ impl Aside {
         Self {
             drifted: message("Drifted"),
             conflict: message("Conflict"),
+            deaf: message("NeighborsMissing"),
         }
     }
 }
@@ -163,6 +166,7 @@ pub(super) fn conditions(
     for (type_, reason, message) in [
         ("Drifted", "HostDiffers", &aside.drifted),
         ("Conflict", DISAGREE, &aside.conflict),
+        ("NeighborsMissing", "NoLldp", &aside.deaf),
     ] {
         if let Some(message) = message {
             wanted.push((type_, "True", reason, message.clone()));
@@ -432,7 +436,7 @@ mod tests {
             &done,
             &Aside {
                 drifted: Some("mtu".into()),
-                conflict: None,
+                ..Aside::default()
             },
             at(20),
         );

@@ -1,6 +1,8 @@
 //! The wish of one enactment and its progress. Both come from the object itself, so that a
 //! restarted agent knows them, too.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use weft_api::node_network::{
     Decision, NodeNetworkConfigurationEnactment, NodeNetworkConfigurationEnactmentStatus as Status,
@@ -8,7 +10,7 @@ use weft_api::node_network::{
 };
 use weft_node_network::{
     claims::{Layer, Owner, Rank},
-    render::{RenderError, Rendered, render},
+    render::{RenderError, Rendered, render_without},
     state,
 };
 
@@ -127,11 +129,13 @@ impl Wish {
     ///
     /// Captures were carried out on the host as it was: once a bridge has taken the place of a
     /// card, the card that has the default route is the bridge. So what they made is kept as long
-    /// as the policy stays the same. Matches of interfaces are looked at each time.
+    /// as the policy stays the same. Matches of interfaces are looked at each time. `leaving` are the
+    /// ports that leave automatic bonds.
     pub fn render(
         &self,
         applied: Option<&Applied>,
         current: &Value,
+        leaving: &BTreeSet<String>,
     ) -> Result<Rendered, RenderError> {
         let Some((generation, spec)) = &self.granted else {
             return Ok(Rendered {
@@ -168,7 +172,7 @@ impl Wish {
                 });
             }
         }
-        render(spec, current)
+        render_without(spec, current, leaving)
     }
 
     /// The layer of this policy with this state.

@@ -129,8 +129,9 @@ pub struct NodeNetworkConfigurationEnactmentStatus {
     pub observed_generation: Option<i64>,
 
     /// The state: Progressing, Failing, Available, Pending, Aborted, of which one is True, and
-    /// while they hold, Drifted (the node is no longer as the policy says) and Conflict (another
-    /// policy of the same priority says something else).
+    /// while they hold, Drifted (the node is no longer as the policy says), Conflict (another
+    /// policy of the same priority says something else) and NeighborsMissing (interfaces that the
+    /// policy matches by LLDP hear no neighbor).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

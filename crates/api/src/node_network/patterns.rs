@@ -12,6 +12,9 @@ pub const GLOB: &str = r"^([^/\[[:space:]]|\[[!^]?[^\]/[:space:]]+\])+$";
 /// A type of interfaces, as nmstate names it.
 pub const INTERFACE_TYPE: &str = "^[a-z][a-z0-9-]*$";
 
+/// A MAC address.
+pub const MAC_ADDRESS: &str = "^([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}$";
+
 /// A number of nodes, or a share in percent.
 pub const MAX_UNAVAILABLE: &str = "^[0-9]{1,9}%?$";
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use super::GROUP;
-use super::{rules, schemas};
+use super::{patterns, rules, schemas};
 use crate::{Condition, resource::custom_resource, scheduling};
 
 /// The version that is stored.
@@ -72,8 +72,7 @@ pub struct NodeNetworkConfigurationPolicySpec {
     #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
     pub match_: Option<Match>,
 
-    /// Configuration that follows from what is plugged in where. Part of the API's first design. It
-    /// does not work yet and is refused.
+    /// Configuration that follows from what is plugged in where.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_config: Option<AutoConfig>,
 
@@ -122,30 +121,47 @@ pub struct InterfaceMatch {
     #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules::interface_type()))]
     pub type_: Option<String>,
 
-    /// The report of their neighbour by LLDP. Part of the API's first design. It does not work yet
-    /// and is refused.
+    /// The announcements of their neighbors by LLDP (IEEE 802.1AB). An interface matches as long as
+    /// one of its neighbors has all of this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lldp: Option<LldpMatch>,
 }
 
-/// The report of a neighbour by LLDP.
+/// The announcements of a neighbor by LLDP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-validations" = rules::lldp_match()))]
 pub struct LldpMatch {
-    /// The identifiers of the VLANs that it announces.
+    /// VLAN identifiers, of which the neighbor announces at least one (the TLV VLAN Name of
+    /// 802.1Q).
     #[serde(rename = "vlan-ids", default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 64), inner(range(min = 1, max = 4094)), extend("x-kubernetes-list-type" = "atomic"))]
     pub vlan_ids: Option<Vec<i64>>,
+
+    /// MAC addresses, of which the neighbor has one as the identifier of its chassis or port, for
+    /// example 00:00:5e:00:53:01.
+    #[serde(
+        rename = "mac-addresses",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(length(max = 64), inner(length(max = 17), regex(pattern = patterns::MAC_ADDRESS)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub mac_addresses: Option<Vec<String>>,
 }
 
 /// Configuration that follows from what is plugged in where.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::auto_config()))]
 pub struct AutoConfig {
-    /// Bonds of the interfaces that are plugged into the same network.
+    /// True: the agent bonds the cards whose neighbors announce one of
+    /// match.interfaces.lldp.vlan-ids. For VLAN 101 it makes the bond bond101 and on top of it the
+    /// VLAN interface bond101.101, which takes the addressing of desiredState. The mode is
+    /// active-backup, and 802.3ad if all neighbors announce aggregation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_bonding: Option<bool>,
 
-    /// VLAN interfaces for the VLANs that are announced.
+    /// VLAN interfaces for all VLANs that are announced. Part of the API's first design. It is
+    /// refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_vlan: Option<bool>,
 }

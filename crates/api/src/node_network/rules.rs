@@ -44,8 +44,8 @@ pub(super) fn policy() -> [Rule; 3] {
     [
         rule_for(
             ".autoConfig",
-            "!has(self.autoConfig)",
-            "autoConfig does not work yet: remove it, and write the bonds and VLAN interfaces into desiredState",
+            "!has(self.autoConfig) || !has(self.autoConfig.autoBonding) || !self.autoConfig.autoBonding || has(self.match) && has(self.match.interfaces) && has(self.match.interfaces.lldp) && has(self.match.interfaces.lldp.vlan__dash__ids)",
+            "autoBonding needs match.interfaces.lldp.vlan-ids: list the VLANs whose cards are bonded",
         ),
         rule_for(
             ".match",
@@ -77,18 +77,28 @@ pub(super) fn max_unavailable() -> [Rule; 1] {
 }
 
 /// For interfaces to match.
-pub(super) fn interface_match() -> [Rule; 2] {
-    [
-        rule_for(
-            ".lldp",
-            "!has(self.lldp)",
-            "matching by what neighbours announce does not work yet: remove lldp, and match by name and type",
-        ),
-        rule(
-            "has(self.lldp) || has(self.name) && self.name != '' || has(self.type) && self.type != ''",
-            "would match every interface: set name or type (name: '*' if every interface is meant)",
-        ),
-    ]
+pub(super) fn interface_match() -> [Rule; 1] {
+    [rule(
+        "has(self.lldp) || has(self.name) && self.name != '' || has(self.type) && self.type != ''",
+        "would match every interface: set name or type (name: '*' if every interface is meant)",
+    )]
+}
+
+/// For the announcements of neighbors to match.
+pub(super) fn lldp_match() -> [Rule; 1] {
+    [rule(
+        "has(self.vlan__dash__ids) && self.vlan__dash__ids.size() > 0 || has(self.mac__dash__addresses) && self.mac__dash__addresses.size() > 0",
+        "would match every interface that has a neighbor: list vlan-ids or mac-addresses",
+    )]
+}
+
+/// For configuration that follows from what is plugged in where.
+pub(super) fn auto_config() -> [Rule; 1] {
+    [rule_for(
+        ".autoVlan",
+        "!has(self.autoVlan) || !self.autoVlan",
+        "autoVlan is not supported: remove it, and write the VLAN interfaces into desiredState",
+    )]
 }
 
 /// For a pattern of names of interfaces.

@@ -99,24 +99,13 @@ async fn documents_in_the_first_form_of_the_api_are_applied_as_they_are() {
         "state-desired.yaml",
         "state-spellings.yaml",
         "policy-dhcp.yaml",
+        "policy-auto-bonding.yaml",
     ] {
         assert_stored(&cluster, &early(file)).await;
     }
     // The status is the agent's: the first document, applied once more with all that it holds
     // there, leaves none.
     assert_eq!(read(&cluster, "nns", "node01").await.get("status"), None);
-
-    let error = create(&cluster, &document(&early("policy-auto-bonding.yaml")))
-        .await
-        .unwrap_err();
-    for words in [
-        "spec.match.interfaces.lldp",
-        "remove lldp",
-        "spec.autoConfig",
-        "autoConfig does not work yet",
-    ] {
-        assert!(error.contains(words), "{error}");
-    }
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     claims::Owner,
     drift::{Difference, differences},
+    lldp,
     path::{Path, Step, entries, interface_key, interfaces as list, text},
     plan::{Node, Plan, plan},
     route,
@@ -259,7 +260,10 @@ impl Drawing {
             if !self.index.contains_key(&own) {
                 continue;
             }
-            for neighbor in interfaces::neighbors(interface) {
+            for neighbor in lldp::neighbors(interface) {
+                if neighbor.switch.is_empty() {
+                    continue;
+                }
                 let id = format!("switch/{}", neighbor.switch);
                 if !self.index.contains_key(&id) {
                     self.add(Part::new(Kind::Switch, id.clone(), neighbor.switch));

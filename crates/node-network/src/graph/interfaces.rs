@@ -204,31 +204,3 @@ fn vlans(vlan: &Value) -> String {
     }
     parts.join(", ")
 }
-
-/// A neighbor that an interface hears by LLDP.
-pub(super) struct Neighbor {
-    /// The name of the switch, or its chassis id.
-    pub(super) switch: String,
-    /// Its port.
-    pub(super) port: String,
-}
-
-/// Returns the neighbors that an interface hears by LLDP. Each is a list of TLVs (IEEE 802.1AB).
-pub(super) fn neighbors(interface: &Value) -> Vec<Neighbor> {
-    let neighbor = |tlvs: &Value| {
-        let field = |name: &str| {
-            entries(tlvs)
-                .iter()
-                .map(|tlv| text(&tlv[name]))
-                .find(|value| !value.is_empty())
-        };
-        Some(Neighbor {
-            switch: field("system-name").or_else(|| field("chassis-id"))?,
-            port: field("port-id").unwrap_or_default(),
-        })
-    };
-    entries(&interface["lldp"]["neighbors"])
-        .iter()
-        .filter_map(neighbor)
-        .collect()
-}

@@ -9,7 +9,7 @@ use weft_node_network::{
     drift::{Difference, differences},
     merge::{Candidate, Conflict, Merged, settle},
     removal::removals,
-    secrets, state,
+    render, secrets, state,
 };
 
 use super::{
@@ -23,6 +23,7 @@ const PLACES: usize = 5;
 impl Pass<'_> {
     /// Decides the parts that do not depend on other policies.
     pub(super) fn decide(&mut self, index: usize) {
+        let leaving = self.watch_bonds(index);
         let item = &mut self.items[index];
         let applied = self.enactor.store.get(&item.wish.policy);
         let kept = || applied.map_or_else(state::empty, |applied| applied.desired.clone());
@@ -43,7 +44,7 @@ impl Pass<'_> {
             Decision::Granted if item.standing == Standing::Failed => {
                 item.rendered.desired = kept()
             }
-            Decision::Granted => match item.wish.render(applied, &self.current) {
+            Decision::Granted => match item.wish.render(applied, &self.current, &leaving) {
                 Ok(rendered) => item.rendered = rendered,
                 Err(error) => {
                     item.rendered.desired = kept();
@@ -64,6 +65,36 @@ impl Pass<'_> {
             item.standing = Standing::Failed;
             self.again_in(wait);
         }
+    }
+
+    /// Notes which interfaces would need LLDP and do not receive it, and returns the ports that
+    /// leave automatic bonds.
+    fn watch_bonds(&mut self, index: usize) -> BTreeSet<String> {
+        let item = &mut self.items[index];
+        let Some((_, spec)) = &item.wish.granted else {
+            return BTreeSet::new();
+        };
+        if item.wish.decision != Decision::Granted {
+            return BTreeSet::new();
+        }
+        item.aside.deaf = some_of(
+            &render::without_neighbors(spec, &self.current)
+                .iter()
+                .map(|(card, part)| format!("{card} {part}"))
+                .collect::<Vec<_>>(),
+        );
+        // An error is the one of the rendering, too.
+        let Ok(Some(bonding)) = render::bonds(spec, &self.current, &BTreeSet::new()) else {
+            return BTreeSet::new();
+        };
+        let (leaving, next) =
+            self.enactor
+                .doubts
+                .note(&item.wish.policy, bonding.in_doubt(), Instant::now());
+        if let Some(next) = next {
+            self.again_in(next);
+        }
+        leaving
     }
 
     pub(super) fn merge(&self, counts: impl Fn(&Item) -> bool) -> (Merged, Vec<Conflict>) {
@@ -175,16 +206,21 @@ impl Pass<'_> {
                 .filter(|difference| owners(merged, difference).contains(&owner))
                 .map(ToString::to_string)
                 .collect();
-            item.aside.drifted = match mine.len() {
-                0 => None,
-                count if count > PLACES => Some(format!(
-                    "{}; and {} more",
-                    mine[..PLACES].join("; "),
-                    count - PLACES
-                )),
-                _ => Some(mine.join("; ")),
-            };
+            item.aside.drifted = some_of(&mine);
         }
+    }
+}
+
+/// Returns the first of these places in one text. `None` if there is none.
+fn some_of(places: &[String]) -> Option<String> {
+    match places.len() {
+        0 => None,
+        count if count > PLACES => Some(format!(
+            "{}; and {} more",
+            places[..PLACES].join("; "),
+            count - PLACES
+        )),
+        _ => Some(places.join("; ")),
     }
 }
 
