@@ -5,7 +5,11 @@
 //! [`Pace::quiet`] without further events, at the latest after [`Pace::latest`]. A full look every
 //! [`SAFETY_NET`] finds changes without an event.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::StreamExt;
 use nmstate::NetworkState;
@@ -57,6 +61,8 @@ pub struct Observation {
     pub backend: Backend,
     /// The kernel's index of each interface that it knows.
     pub indexes: BTreeMap<String, u32>,
+    /// The interfaces with a neighbor whose port is part of an aggregation.
+    pub aggregated: BTreeSet<String>,
 }
 
 /// A look at the host.
@@ -225,5 +231,6 @@ async fn look(host: &dyn Host) -> Result<Arc<Observation>, HostError> {
         state: found.state,
         backend: found.backend,
         indexes: found.indexes,
+        aggregated: found.aggregated,
     }))
 }

@@ -135,6 +135,7 @@ impl Worker {
             managed,
             own: wanted,
             current: &seen.state,
+            aggregated: &seen.aggregated,
             backend: &seen.backend,
         };
         let report = self.enactor.pass(&inputs).await;

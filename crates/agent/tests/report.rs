@@ -479,6 +479,7 @@ impl Host for Recorded {
             state: self.0.clone(),
             backend,
             indexes: BTreeMap::new(),
+            aggregated: Default::default(),
         }))
         .boxed()
     }

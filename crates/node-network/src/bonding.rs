@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
 
 use crate::{
-    interfaces::{Filter, MatchError},
     lldp::{Neighbor, is_listening, neighbors},
+    matching::{Filter, MatchError},
     path::{entries, interfaces, text},
 };
 
@@ -147,7 +147,7 @@ pub(crate) fn bonding(
                     kind: text(&bond["type"]),
                 });
             }
-            // A port that the match does not know was put there by somebody else, and stays.
+            // A port that the match does not know was put there by another user, and stays.
             ports.insert(*vlan, ports_of(bond));
         }
     }

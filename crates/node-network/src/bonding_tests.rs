@@ -259,7 +259,7 @@ fn an_unnamed_bond_adds_to_the_bond() {
 }
 
 #[test]
-fn what_cannot_be_bonded_is_refused() {
+fn a_taken_name_and_another_type_are_refused() {
     let current = json!({"interfaces": [{"name": "bond101", "type": "dummy", "state": "up"}]});
     let error = bonds(&policy(), &json!({}), &current, &BTreeSet::new()).unwrap_err();
     assert_eq!(

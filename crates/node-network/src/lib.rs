@@ -8,8 +8,8 @@
 //! A policy takes these steps on a node:
 //!
 //! - `select` decides if the policy selects the node.
-//! - [`render`] makes its desired state with `translate`, `interfaces`, [`capture`], `bridge` and
-//!   `bond`.
+//! - [`render`] makes its desired state with `translate`, `interfaces`, [`bonding`], [`capture`],
+//!   `bridge` and `bond`.
 //! - [`merge`] joins the desired state with those of other policies.
 //! - [`secrets`] fills in the values that only the node may know.
 //! - [`drift`] lists the differences between the desired state and the host.
@@ -38,7 +38,8 @@ pub mod feasible;
 mod glob;
 pub mod graph;
 mod interfaces;
-mod lldp;
+pub mod lldp;
+mod matching;
 pub mod merge;
 pub mod normalise;
 pub mod path;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::path::{entries, text};
 
@@ -34,6 +34,30 @@ pub(crate) fn neighbors(interface: &Value) -> Vec<Neighbor> {
 /// Reports whether the interface listens to what its neighbor announces.
 pub(crate) fn is_listening(interface: &Value) -> bool {
     interface["lldp"]["enabled"] == true
+}
+
+/// Notes in the neighbors of these interfaces that they announce aggregation, as a TLV in the form
+/// of nmstate, which leaves it out.
+pub fn note_aggregation(state: &mut Value, aggregated: &BTreeSet<String>) {
+    let interfaces = state.get_mut("interfaces").and_then(Value::as_array_mut);
+    for interface in interfaces.into_iter().flatten() {
+        if !aggregated.contains(&text(&interface["name"])) {
+            continue;
+        }
+        let neighbors = interface.pointer_mut("/lldp/neighbors");
+        for neighbor in neighbors
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            if let Some(tlvs) = neighbor.as_array_mut() {
+                tlvs.push(json!({
+                    "type": 127, "oui": "00:12:0f", "subtype": 3,
+                    "ieee-802-3-link-aggregation": {"enabled": true}
+                }));
+            }
+        }
+    }
 }
 
 fn neighbor(tlvs: &[Value]) -> Neighbor {
@@ -73,8 +97,6 @@ fn neighbor(tlvs: &[Value]) -> Neighbor {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     /// As nmstate reports a neighbor, with the entry that the agent adds at the end.
@@ -100,6 +122,18 @@ mod tests {
                 is_aggregated: true,
             }]
         );
+    }
+
+    #[test]
+    fn aggregation_is_noted_in_the_neighbors_of_its_interface() {
+        let heard =
+            |name: &str| json!({"name": name, "lldp": {"neighbors": [[{"system-name": "a"}]]}});
+        let mut state = json!({"interfaces": [heard("eth1"), heard("eth2"), {"name": "eth3"}]});
+        let named = ["eth1", "eth3"].map(str::to_owned).into();
+        note_aggregation(&mut state, &named);
+        let read = |index: usize| neighbors(&state["interfaces"][index]);
+        assert!(read(0)[0].is_aggregated && !read(1)[0].is_aggregated);
+        assert_eq!(state["interfaces"][2], json!({"name": "eth3"}));
     }
 
     #[test]

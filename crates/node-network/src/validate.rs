@@ -78,7 +78,7 @@ pub(crate) fn policy(name: &str, spec: &NodeNetworkConfigurationPolicySpec) -> V
     }
     if let Some(rule) = match_ {
         interface_match(rule.interfaces.as_ref(), &mut problems);
-        // Automatic bonding makes interfaces without being told more.
+        // Automatic bonding needs no interfaces in the desired state.
         if !bonds {
             unnamed(desired_state.as_ref(), &mut problems);
         }

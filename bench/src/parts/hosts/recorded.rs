@@ -67,6 +67,7 @@ impl Recorded {
                 version: "1.42.4".to_owned(),
             },
             indexes,
+            aggregated: Default::default(),
         })
     }
 }

@@ -15,7 +15,7 @@ use weft_node_network::{
 use weft_plan::Problem;
 
 use super::From;
-use crate::probes::Target;
+use crate::{host::Retrieved, probes::Target};
 
 /// The wishes in files.
 pub struct Wanted {
@@ -27,8 +27,8 @@ pub struct Wanted {
 
 /// Reads the files, and renders their policies on the state of this host. Selectors of nodes are
 /// not looked at: this host is meant.
-pub fn read(from: &From, current: &NetworkState) -> Result<Wanted> {
-    let current = state::value(current);
+pub fn read(from: &From, current: &Retrieved) -> Result<Wanted> {
+    let current = current.value();
     let (mut layers, mut names, mut probes) = (Vec::new(), Vec::new(), Vec::new());
     for file in &from.filename {
         let name = file.display().to_string();

@@ -187,6 +187,7 @@ async fn show(host: &dyn Host, common: &Common, interfaces: &[String], json: boo
         state: now.state,
         backend: now.backend,
         indexes: now.indexes,
+        aggregated: now.aggregated,
     };
     let mut shown = report(&seen, &Filter::default().budget(usize::MAX), &places).state;
     if !interfaces.is_empty() {
@@ -226,9 +227,9 @@ async fn plan(host: &dyn Host, common: &Common, from: &From, format: Format) -> 
             ..Query::default()
         })
         .await?;
-    let wanted = input::read(from, &now.state)?;
+    let wanted = input::read(from, &now)?;
     let desired = state::value(&wanted.desired);
-    let current = state::value(&now.state);
+    let current = now.value();
     if let Some(refusal) = feasible::refusal(&desired, &current) {
         bail!("{refusal}");
     }
@@ -261,7 +262,7 @@ async fn apply(host: Arc<dyn Host>, common: &Common, from: &From, format: Format
             ..Query::default()
         })
         .await?;
-    let wanted = input::read(from, &now.state)?;
+    let wanted = input::read(from, &now)?;
     let change = Change {
         desired: wanted.desired,
         what: wanted.what,

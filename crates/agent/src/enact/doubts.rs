@@ -62,7 +62,7 @@ mod tests {
             (leaving.into_iter().collect::<Vec<_>>(), next)
         };
         let second = Duration::from_secs(1);
-        assert_eq!(note(&["eth1"], 0 * second), (vec![], Some(GRACE)));
+        assert_eq!(note(&["eth1"], Duration::ZERO), (vec![], Some(GRACE)));
         assert_eq!(
             note(&["eth1", "eth2"], GRACE - second),
             (vec![], Some(second))

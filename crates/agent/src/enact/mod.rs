@@ -13,7 +13,11 @@ mod status;
 mod store;
 mod wish;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use k8s_openapi::jiff::Timestamp;
 use kube::{
@@ -77,6 +81,8 @@ pub struct Inputs<'a> {
     pub own: Option<&'a Value>,
     /// The host as it was seen last, secrets hidden.
     pub current: &'a NetworkState,
+    /// The interfaces with a neighbor whose port is part of an aggregation.
+    pub aggregated: &'a BTreeSet<String>,
     /// The backend that reported it.
     pub backend: &'a Backend,
 }

@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     ApplyOptions, Backend, Changes, Host, HostError, Peer, Query, Retrieved,
     links::{Links, Port, Seen},
-    managed, netlink, network_manager, ovsdb,
+    lldp, managed, netlink, network_manager, ovsdb,
 };
 
 /// Reading takes 2 ms for each interface, with NetworkManager 13. D-Bus itself knows no limit.
@@ -119,10 +119,12 @@ impl Host for Machine {
             state.set_running_config_only(query.configured_only);
             state.retrieve_async().await?;
             let indexes = indexes(&state);
+            let aggregated = aggregated(&state).await;
             Ok(Retrieved {
                 state,
                 backend,
                 indexes,
+                aggregated,
             })
         })
         .boxed()
@@ -214,6 +216,28 @@ impl Host for Machine {
     ) -> BoxFuture<'a, Result<(), String>> {
         peer.ask(servers).boxed()
     }
+}
+
+/// The interfaces with a neighbor whose port is part of an aggregation. The rest of the state
+/// counts without it.
+async fn aggregated(state: &NetworkState) -> BTreeSet<String> {
+    let names: Vec<String> = state
+        .interfaces
+        .iter()
+        .filter(|interface| {
+            let lldp = interface.base_iface().lldp.as_ref();
+            lldp.is_some_and(|lldp| !lldp.neighbors.is_empty())
+        })
+        .map(|interface| interface.name().to_owned())
+        .collect();
+    if names.is_empty() {
+        return BTreeSet::new();
+    }
+    let asked = async { lldp::aggregated(&zbus::Connection::system().await?, &names).await };
+    asked.await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "failed to read whether neighbors announce aggregation");
+        BTreeSet::new()
+    })
 }
 
 /// The kernel's numbers of the interfaces that it knows. Those of OVS alone have none.

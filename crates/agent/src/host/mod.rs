@@ -5,6 +5,7 @@
 //! one in these two and in nothing else.
 
 pub(crate) mod links;
+mod lldp;
 mod machine;
 mod managed;
 mod netlink;
@@ -137,6 +138,23 @@ pub struct Retrieved {
     pub backend: Backend,
     /// The kernel's index of each interface that it knows.
     pub indexes: BTreeMap<String, u32>,
+    /// The interfaces with a neighbor that announces by LLDP that its port is part of an
+    /// aggregation. nmstate leaves this out of `state`.
+    pub aggregated: BTreeSet<String>,
+}
+
+impl Retrieved {
+    /// The state as JSON, with the announcements of neighbors that nmstate leaves out.
+    pub fn value(&self) -> Value {
+        value(&self.state, &self.aggregated)
+    }
+}
+
+/// See [`Retrieved::value`].
+pub(crate) fn value(state: &NetworkState, aggregated: &BTreeSet<String>) -> Value {
+    let mut value = weft_node_network::state::value(state);
+    weft_node_network::lldp::note_aggregation(&mut value, aggregated);
+    value
 }
 
 /// The program that holds the configuration of a host's network.

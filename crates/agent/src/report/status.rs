@@ -12,12 +12,11 @@ use weft_api::{
 use weft_node_network::{
     normalise::{Filter, Normalised, normalise},
     secrets::{self, Place},
-    state,
 };
 use weft_plan::{escape, health};
 
 use crate::{
-    host::{Backend, HostError, NMSTATE_VERSION},
+    host::{self, Backend, HostError, NMSTATE_VERSION},
     observe::Observation,
 };
 
@@ -133,7 +132,7 @@ pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
 /// The state of a host for those who may see the host and not its secrets: `currentState`.
 pub fn report(seen: &Observation, filter: &Filter, secrets: &BTreeSet<Place>) -> Normalised {
     let mut report = normalise(
-        state::value(&seen.state),
+        host::value(&seen.state, &seen.aggregated),
         filter,
         &seen.indexes,
         &capabilities(seen),
@@ -262,6 +261,7 @@ mod tests {
             state,
             backend,
             indexes: BTreeMap::from([("eth0".to_owned(), 2)]),
+            aggregated: BTreeSet::new(),
         }
     }
 

@@ -30,7 +30,7 @@ impl Pass<'_> {
             .host
             .retrieve(Query::default())
             .await?;
-        self.current = state::value(&now.state);
+        self.current = now.value();
         self.is_fresh = true;
         for index in 0..self.items.len() {
             if self.items[index].settled.is_none() {

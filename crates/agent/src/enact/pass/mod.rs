@@ -24,7 +24,7 @@ use super::{
     wish::{Standing, Wish},
 };
 use crate::{
-    host::Backend,
+    host::{self, Backend},
     probes::Target,
     transaction::{Failure, Phase},
 };
@@ -78,7 +78,7 @@ impl<'a> Pass<'a> {
         // wants anything.
         let is_wanted = !wishes.is_empty() || inputs.own.is_some();
         let current = if is_wanted {
-            state::value(inputs.current)
+            host::value(inputs.current, inputs.aggregated)
         } else {
             state::empty()
         };
