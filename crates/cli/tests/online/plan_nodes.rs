@@ -156,8 +156,8 @@ async fn refusals_of_a_plan_name_field_value_rule_and_way_out() {
         ),
         ("  onDelete: keep\n", "spec.onDelete"),
         (
-            "  autoConfig: {}\n",
-            "spec.autoConfig: autoConfig does not work yet: remove it",
+            "  autoConfig: {autoBonding: true}\n",
+            "spec.autoConfig: autoBonding needs match.interfaces.lldp.vlan-ids: list the VLANs",
         ),
         (
             "  match: {interfaces: {type: ethernet}}\n",
