@@ -727,7 +727,18 @@ spec: {policyName: cut-off, validationActions: [Deny]}
         .await;
     cluster.kubectl(&["delete", "nncp", "br1"]).await;
     // A kubelet that is back reports its pods. kwok ignored their changes while it had no Lease of
-    // the node, and a new kwok looks at all of them.
+    // the node, and a new kwok looks at all of them. It may give a pod that is not Ready a second
+    // address, which the API server refuses, so that the node's pods are replaced.
     cluster.control_plane.set_stages(&[]).await.unwrap();
+    cluster
+        .kubectl(&[
+            "delete",
+            "pods",
+            "--all-namespaces",
+            "--field-selector=spec.nodeName=node-2",
+            "--force",
+            "--grace-period=0",
+        ])
+        .await;
     with_patience(Duration::from_secs(120), all_is_well(cluster, title)).await;
 }
