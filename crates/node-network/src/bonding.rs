@@ -11,6 +11,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    net::Ipv6Addr,
     time::Duration,
 };
 
@@ -48,11 +49,6 @@ pub enum Part {
         /// The name of the bond.
         bond: String,
     },
-    /// It leaves this bond.
-    Leaves {
-        /// The name of the bond.
-        bond: String,
-    },
     /// It would have to listen to LLDP, and does not.
     IsDeaf,
     /// It listens to LLDP, and no neighbor announces anything.
@@ -81,10 +77,6 @@ impl fmt::Display for Part {
                 "leaves {bond} if its neighbor does not announce the VLAN again within {} s",
                 GRACE.as_secs()
             ),
-            Self::Leaves { bond } => write!(
-                f,
-                "leaves {bond}: its neighbor does not announce the VLAN any more"
-            ),
             Self::IsDeaf => {
                 f.write_str("does not listen to LLDP: set lldp.enabled to true for it in a policy")
             }
@@ -98,25 +90,15 @@ impl fmt::Display for Part {
 
 /// The result of automatic bonding on a node.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Bonding {
+pub(crate) struct Bonding {
     /// The part of each card that has the name and type of the policy's match.
-    pub cards: BTreeMap<String, Part>,
+    pub(crate) cards: BTreeMap<String, Part>,
     /// The interfaces that the policy wants because of it.
     pub(crate) interfaces: Vec<Value>,
 }
 
-impl Bonding {
-    /// The ports that leave when they have been in doubt for [`GRACE`].
-    pub fn in_doubt(&self) -> impl Iterator<Item = &str> {
-        self.cards
-            .iter()
-            .filter(|(_, part)| matches!(part, Part::InDoubt { .. }))
-            .map(|(card, _)| card.as_str())
-    }
-}
-
 /// Reports whether a policy bonds by itself.
-pub fn is_asked_for(spec: &Spec) -> bool {
+pub(crate) fn is_asked_for(spec: &Spec) -> bool {
     spec.auto_config
         .as_ref()
         .is_some_and(|auto| auto.auto_bonding == Some(true))
@@ -152,7 +134,7 @@ pub(crate) fn bonding(
         }
     }
     for card in &cards {
-        let part = card.part(&filter.vlans, &mut ports, current, leaving);
+        let part = card.part(filter, &mut ports, current, leaving);
         bonding.cards.insert(card.name.clone(), part);
     }
     for (vlan, ports) in ports {
@@ -204,7 +186,7 @@ impl Card {
         let announced = filter.vlans.iter().find_map(|vlan| {
             let neighbor = neighbors
                 .iter()
-                .find(|neighbor| neighbor.vlans.contains(vlan) && filter.has_mac_of(neighbor))?;
+                .find(|neighbor| filter.is_announced_by(neighbor, *vlan))?;
             let port = match neighbor.port.is_empty() {
                 true => String::new(),
                 false => format!(" (port {})", neighbor.port),
@@ -220,7 +202,10 @@ impl Card {
                 .into_iter()
                 .flat_map(|family| entries(&interface[family]["address"]))
                 .map(|address| text(&address["ip"]))
-                .filter(|ip| !ip.to_ascii_lowercase().starts_with("fe80:"))
+                .filter(|ip| {
+                    let ip = ip.parse::<Ipv6Addr>();
+                    !ip.is_ok_and(|ip| ip.is_unicast_link_local())
+                })
                 .collect(),
             without_neighbors: neighbors
                 .is_empty()
@@ -233,7 +218,7 @@ impl Card {
     /// Decides the card's part, and moves it between the ports of the bonds.
     fn part(
         &self,
-        vlans: &[i64],
+        filter: &Filter,
         ports: &mut BTreeMap<i64, BTreeSet<String>>,
         current: &Value,
         leaving: &BTreeSet<String>,
@@ -244,25 +229,26 @@ impl Card {
             .map(|(vlan, _)| *vlan);
         if let Some(vlan) = member {
             let bond = bond_name(vlan);
-            let announces = |neighbor: &Neighbor| neighbor.vlans.contains(&vlan);
+            let announces = |neighbor: &Neighbor| filter.is_announced_by(neighbor, vlan);
             if self.neighbors.is_empty() || self.neighbors.iter().any(announces) {
                 return Part::Stays { bond };
             }
-            let others = ports.get_mut(&vlan);
-            return match others.filter(|ports| ports.len() > 1) {
-                None => Part::Stays { bond },
-                Some(_) if !leaving.contains(&self.name) => Part::InDoubt { bond },
-                Some(ports) => {
-                    // It joins another bond when it has left this one.
-                    ports.remove(&self.name);
-                    Part::Leaves { bond }
-                }
+            let Some(ports) = ports.get_mut(&vlan).filter(|ports| ports.len() > 1) else {
+                return Part::Stays { bond };
             };
+            // It joins another bond when it has left this one.
+            if leaving.contains(&self.name) {
+                ports.remove(&self.name);
+            }
+            return Part::InDoubt { bond };
         }
         let Some((vlan, neighbor)) = &self.announced else {
             return match &self.without_neighbors {
                 Some(part) => part.clone(),
-                None => Part::IsApart(format!("its neighbor does not announce {}", either(vlans))),
+                None => Part::IsApart(format!(
+                    "its neighbor does not announce {}",
+                    either(&filter.vlans)
+                )),
             };
         };
         if let Some(why) = self.is_in_use(current) {
@@ -377,7 +363,7 @@ fn wanted(
     above["name"] = format!("{name}.{vlan}").into();
     above["vlan"]["base-iface"] = name.into();
     above["vlan"]["id"] = vlan.into();
-    // A port goes on listening: else nobody would notice that it was plugged in elsewhere.
+    // A port continues to listen, so that the agent notices when it is plugged in elsewhere.
     let listening = of_bond.iter().map(|card| {
         json!({
             "name": card.name, "type": card.kind, "state": "up", "lldp": {"enabled": true}
@@ -389,20 +375,17 @@ fn wanted(
 /// 802.3ad if all neighbors announce aggregation. A bond that is 802.3ad stays so until all
 /// neighbors say otherwise.
 fn mode(bond: Option<&Value>, ports: &[&Card]) -> &'static str {
-    let mut heard = ports.iter().filter(|card| !card.neighbors.is_empty());
-    let is_aggregated = |card: &&&Card| card.neighbors.iter().any(|one| one.is_aggregated);
+    let is_aggregated = |card: &&Card| card.neighbors.iter().any(|one| one.is_aggregated);
     let is_lacp = bond.is_some_and(|bond| bond["link-aggregation"]["mode"] == "802.3ad");
-    let is_wanted = if is_lacp {
-        heard.clone().next().is_none() || heard.any(|card| is_aggregated(&card))
-    } else {
-        heard.clone().next().is_some()
-            && heard.clone().count() == ports.len()
-            && heard.all(|card| is_aggregated(&card))
+    let is_wanted = match is_lacp {
+        true => {
+            ports.iter().all(|card| card.neighbors.is_empty()) || ports.iter().any(is_aggregated)
+        }
+        false => !ports.is_empty() && ports.iter().all(is_aggregated),
     };
-    if is_wanted {
-        "802.3ad"
-    } else {
-        "active-backup"
+    match is_wanted {
+        true => "802.3ad",
+        false => "active-backup",
     }
 }
 

@@ -48,24 +48,26 @@ pub(crate) fn without_neighbors(spec: &Spec, current: &Value) -> BTreeMap<String
         .collect()
 }
 
-/// The desired state with a name in each interface. `current` is the state of the node. The caller
-/// repeats the call when the interfaces of the node change.
+/// The desired state with a name in each interface, and the part of each card in automatic bonding.
+/// `current` is the state of the node. The caller repeats the call when the interfaces of the node
+/// change. See [`bonding::bonding`] for `leaving`.
 pub(crate) fn expand(
     spec: &Spec,
     desired: &Value,
     current: &Value,
     leaving: &BTreeSet<String>,
-) -> Result<Value, MatchError> {
+) -> Result<(Value, BTreeMap<String, Part>), MatchError> {
     let unnamed = |interface: &Value| text(&interface["name"]).is_empty();
-    let mut expanded = Vec::new();
+    let (mut expanded, mut cards) = (Vec::new(), BTreeMap::new());
     if let Some(bonding) = bonds(spec, desired, current, leaving)? {
         let named = interfaces(desired).iter().filter(|one| !unnamed(one));
         expanded.extend(named.cloned().chain(bonding.interfaces));
+        cards = bonding.cards;
     } else {
         let Some(filter) = filter(spec)? else {
             return match interfaces(desired).iter().position(unnamed) {
                 Some(index) => Err(MatchError::Unnamed(index)),
-                None => Ok(desired.clone()),
+                None => Ok((desired.clone(), cards)),
             };
         };
         for interface in interfaces(desired) {
@@ -87,7 +89,7 @@ pub(crate) fn expand(
     if !expanded.is_empty() || desired.get("interfaces").is_some() {
         desired["interfaces"] = Value::Array(expanded);
     }
-    Ok(desired)
+    Ok((desired, cards))
 }
 
 #[cfg(test)]
@@ -111,7 +113,7 @@ mod tests {
     fn expanded(spec: Value) -> Result<Value, MatchError> {
         let spec: Spec = serde_json::from_value(spec).unwrap();
         let desired = spec.desired_state.clone().unwrap();
-        expand(&spec, &desired, &current(), &BTreeSet::new())
+        expand(&spec, &desired, &current(), &BTreeSet::new()).map(|(expanded, _)| expanded)
     }
 
     #[test]

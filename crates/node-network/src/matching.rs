@@ -26,7 +26,7 @@ pub enum MatchError {
     Unsupported(&'static str),
     /// A match that says nothing would match all interfaces, those of pods included.
     #[error(
-        "spec.match.interfaces is empty: give a name (`*` stands for anything, `?` for one character, `[ab]` for one of these), a type, or what neighbors announce (lldp)"
+        "spec.match.interfaces is empty: give a name (`*` matches anything, `?` one character, `[ab]` one of these), a type, or what neighbors announce (lldp)"
     )]
     Empty,
     /// A match by LLDP that says nothing.
@@ -112,18 +112,24 @@ impl Filter {
                 .is_none_or(|kind| is_of_type(interface, kind))
     }
 
-    /// Reports whether a neighbor has one of the wanted MAC addresses.
-    pub(crate) fn has_mac_of(&self, neighbor: &Neighbor) -> bool {
+    /// Reports whether a neighbor with one of the wanted MAC addresses announces a VLAN.
+    pub(crate) fn is_announced_by(&self, neighbor: &Neighbor, vlan: i64) -> bool {
+        neighbor.vlans.contains(&vlan) && self.has_mac_of(neighbor)
+    }
+
+    fn has_mac_of(&self, neighbor: &Neighbor) -> bool {
         self.macs.is_empty() || !self.macs.is_disjoint(&neighbor.macs)
     }
 
-    /// Reports whether an interface matches. Those that nobody manages, the ends of pods'
-    /// connections above all, never do.
+    /// Reports whether an interface matches. Unmanaged interfaces, the ends of pods' connections
+    /// above all, never do.
     pub(crate) fn matches(&self, interface: &Value) -> bool {
-        let is_wanted = |neighbor: &Neighbor| {
-            self.has_mac_of(neighbor)
-                && (self.vlans.is_empty()
-                    || self.vlans.iter().any(|vlan| neighbor.vlans.contains(vlan)))
+        let is_wanted = |neighbor: &Neighbor| match self.vlans.is_empty() {
+            true => self.has_mac_of(neighbor),
+            false => self
+                .vlans
+                .iter()
+                .any(|vlan| self.is_announced_by(neighbor, *vlan)),
         };
         self.has_name_and_type(interface)
             && !matches!(interface["state"].as_str(), Some("ignore" | "absent"))

@@ -8,7 +8,7 @@ use crate::{
     merge::{Conflict, merge},
     path::{Path, interface_key, interfaces, text},
     removal::changes,
-    render::{bonds, own, render},
+    render::{own, render},
     secrets,
     select::select,
     state,
@@ -90,13 +90,17 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
             plan.unselected.insert(name.clone(), reason.to_string());
             continue;
         }
-        if let Ok(Some(bonding)) = bonds(spec, &current, &BTreeSet::new()) {
-            plan.cards.insert(name.clone(), bonding.cards);
-        }
         let rank = Rank::Policy(spec.priority.unwrap_or_default());
         let kept = node.done.get(name).filter(|_| spec.capture.is_some());
         match kept.map_or_else(
-            || render(spec, &current).map(|rendered| rendered.desired),
+            || {
+                render(spec, &current).map(|rendered| {
+                    if !rendered.cards.is_empty() {
+                        plan.cards.insert(name.clone(), rendered.cards);
+                    }
+                    rendered.desired
+                })
+            },
             |kept| Ok(kept.clone()),
         ) {
             Ok(state) => layers.push(Layer {
@@ -372,6 +376,32 @@ mod tests {
              ~ interfaces[eth1].mtu: 1500 -> 9000   (policy jumbo)\n"
         );
         assert_eq!(plan_of.json()["changes"][2]["from"], 1500);
+    }
+
+    #[test]
+    fn the_part_of_each_card_in_bonding_is_shown() {
+        let policy = json!({
+            "match": {"interfaces": {"type": "ethernet", "lldp": {"vlan-ids": [101]}}},
+            "autoConfig": {"autoBonding": true}
+        });
+        let mut node = node();
+        node.current["interfaces"][1]["lldp"] = json!({"enabled": true, "neighbors": [[
+            {"system-name": "switch-1"}, {"ieee-802-1-vlans": [{"vid": 101}]}
+        ]]});
+        let plan = plan(&node, &policies(&[("bond", policy)]));
+        let text = plan.text();
+        for line in [
+            "  + interfaces[bond101]: bond\n",
+            "  + interfaces[bond101.101]: vlan\n",
+            "  note: policy bond: eth0 does not listen to LLDP: set lldp.enabled to true",
+            "  note: policy bond: eth1 joins bond101: switch-1 announces VLAN 101\n",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert_eq!(
+            plan.json()["bonding"]["bond"]["eth1"],
+            "joins bond101: switch-1 announces VLAN 101"
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::{
     bond,
-    bonding::{self, Bonding, Part},
+    bonding::Part,
     bridge, capture,
     capture::{CaptureError, Captures},
     interfaces,
@@ -43,6 +43,18 @@ pub struct Rendered {
     pub desired: Value,
     /// The results of captures.
     pub captures: Captures,
+    /// The part of each card in automatic bonding. Empty if the policy does not ask for it.
+    pub cards: BTreeMap<String, Part>,
+}
+
+impl Rendered {
+    /// The ports that leave their bonds when they have been in doubt for [`GRACE`](crate::bonding::GRACE).
+    pub fn in_doubt(&self) -> impl Iterator<Item = &str> {
+        self.cards
+            .iter()
+            .filter(|(_, part)| matches!(part, Part::InDoubt { .. }))
+            .map(|(card, _)| card.as_str())
+    }
 }
 
 /// Renders a policy on the state of a node: early spellings, interfaces that match, bonds that
@@ -52,54 +64,33 @@ pub fn render(spec: &Spec, current: &Value) -> Result<Rendered, RenderError> {
     render_without(spec, current, &BTreeSet::new())
 }
 
-/// Renders a policy as [`render`] does. `leaving` are the ports of automatic bonds that have been
-/// in doubt for [`bonding::GRACE`], see [`bonds`].
+/// Renders a policy as [`render`] does. `leaving` are the ports that leave their bonds: those
+/// [in doubt](Rendered::in_doubt) for [`GRACE`](crate::bonding::GRACE).
 pub fn render_without(
     spec: &Spec,
     current: &Value,
     leaving: &BTreeSet<String>,
 ) -> Result<Rendered, RenderError> {
-    let translated = translated(spec)?;
-    let expanded = interfaces::expand(spec, &translated, current, leaving)?;
+    let wanted = spec.desired_state.clone().unwrap_or_else(state::empty);
+    let translated = translate(&wanted).map_err(RenderError::Translate)?;
+    let (expanded, cards) = interfaces::expand(spec, &translated, current, leaving)?;
     let captures = match &spec.capture {
         Some(rules) => capture::execute(rules, current)?,
         None => Captures::new(),
     };
     let desired = bond::named(bridge::default_vlans(capture::fill(&expanded, &captures)?));
     state::check(&secrets::conceal(&desired)?)?;
-    Ok(Rendered { desired, captures })
-}
-
-/// Returns the bonds that follow from what the neighbors of a node announce, and the part of each
-/// of its cards. `None` if the policy does not ask for such bonds.
-///
-/// # Errors
-/// The policy makes no desired state on the node.
-pub fn bonds(
-    spec: &Spec,
-    current: &Value,
-    leaving: &BTreeSet<String>,
-) -> Result<Option<Bonding>, RenderError> {
-    if !bonding::is_asked_for(spec) {
-        return Ok(None);
-    }
-    Ok(interfaces::bonds(
-        spec,
-        &translated(spec)?,
-        current,
-        leaving,
-    )?)
+    Ok(Rendered {
+        desired,
+        captures,
+        cards,
+    })
 }
 
 /// Returns the interfaces with the name and type of the policy's match that would need LLDP and do
 /// not receive it. None if the policy does not match by LLDP, or cannot be read.
 pub fn without_neighbors(spec: &Spec, current: &Value) -> BTreeMap<String, Part> {
     interfaces::without_neighbors(spec, current)
-}
-
-fn translated(spec: &Spec) -> Result<Value, RenderError> {
-    let wanted = spec.desired_state.clone().unwrap_or_else(state::empty);
-    translate(&wanted).map_err(RenderError::Translate)
 }
 
 /// Renders a node's own `spec.desiredState`: early spellings only. Everything in it is said by
@@ -144,7 +135,9 @@ mod tests {
                 },
             ]},
         });
-        let Rendered { desired, captures } = rendered(policy).unwrap();
+        let Rendered {
+            desired, captures, ..
+        } = rendered(policy).unwrap();
         assert_eq!(desired["interfaces"][0]["name"], "eth2");
         assert_eq!(desired["interfaces"][0]["type"], "ethernet");
         assert_eq!(desired["interfaces"][0]["ipv6"]["autoconf"], true);

@@ -78,9 +78,9 @@ pub(crate) fn policy(name: &str, spec: &NodeNetworkConfigurationPolicySpec) -> V
     }
     if let Some(rule) = match_ {
         interface_match(rule.interfaces.as_ref(), &mut problems);
-        // Automatic bonding needs no interfaces in the desired state.
-        if !bonds {
-            unnamed(desired_state.as_ref(), &mut problems);
+        match bonds {
+            true => listed(desired_state.as_ref(), &mut problems),
+            false => unnamed(desired_state.as_ref(), &mut problems),
         }
     }
     for (index, probe) in probes.iter().flatten().enumerate() {
@@ -296,6 +296,15 @@ fn glob(field: &str, pattern: &str, problems: &mut Problems) {
         problems.push(field, format!("{pattern:?} {rule}"));
     } else if let Err(error) = crate::glob::glob(pattern) {
         problems.push(field, error.to_string());
+    }
+}
+
+/// Automatic bonding needs no interfaces in the desired state, and looks through those it has.
+fn listed(desired_state: Option<&Value>, problems: &mut Problems) {
+    let interfaces = desired_state.map_or(&Value::Null, |state| &state["interfaces"]);
+    if !interfaces.is_null() && !interfaces.is_array() {
+        let message = "must be a list with spec.autoConfig.autoBonding: write each interface, and move captures to another policy";
+        problems.push("spec.desiredState.interfaces", message);
     }
 }
 

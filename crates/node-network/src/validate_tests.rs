@@ -152,3 +152,18 @@ proptest! {
         prop_assert!(!policy(&name, &spec).is_empty());
     }
 }
+
+/// A capture in the place of the list would be left out without a word.
+#[test]
+fn bonding_wants_a_list_of_interfaces() {
+    let policy = |interfaces: Value| {
+        let spec = json!({
+            "match": {"interfaces": {"lldp": {"vlan-ids": [101]}}},
+            "autoConfig": {"autoBonding": true}, "desiredState": {"interfaces": interfaces}
+        });
+        problems("NodeNetworkConfigurationPolicy", &spec).unwrap()
+    };
+    assert_eq!(policy(json!([{"mtu": 9000}])), []);
+    let refused = policy(json!("{{ capture.eths.interfaces }}"));
+    assert_eq!(refused[0].field, "spec.desiredState.interfaces");
+}

@@ -9,44 +9,36 @@ use std::{
 use tokio::time::Instant;
 use weft_node_network::bonding::GRACE;
 
-/// The ports in doubt, by policy. A new process begins to count again: a port leaves its bond later
-/// then, and never earlier.
+/// The ports of a policy in doubt, with the start of the doubt. A new process begins to count again:
+/// a port leaves its bond later then, and never earlier.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Doubts(BTreeMap<String, BTreeMap<String, Instant>>);
+pub(super) struct Doubts(BTreeMap<String, Instant>);
 
 impl Doubts {
-    /// Notes the ports of a policy that are in doubt now. Returns those that have been for
+    /// Notes the ports that are in doubt now. Returns those that have been for
     /// [`GRACE`], and how long the next one has left.
     pub fn note<'a>(
         &mut self,
-        policy: &str,
         in_doubt: impl Iterator<Item = &'a str>,
         now: Instant,
     ) -> (BTreeSet<String>, Option<Duration>) {
-        let before = self.0.remove(policy).unwrap_or_default();
-        let since: BTreeMap<String, Instant> = in_doubt
-            .map(|port| (port.to_owned(), before.get(port).copied().unwrap_or(now)))
+        self.0 = in_doubt
+            .map(|port| (port.to_owned(), self.0.get(port).copied().unwrap_or(now)))
             .collect();
         let left = |since: &Instant| (*since + GRACE).saturating_duration_since(now);
-        let leaving = since
+        let leaving = self
+            .0
             .iter()
             .filter(|(_, since)| left(since).is_zero())
             .map(|(port, _)| port.clone())
             .collect();
-        let next = since
+        let next = self
+            .0
             .values()
             .map(left)
             .filter(|left| !left.is_zero())
             .min();
-        if !since.is_empty() {
-            self.0.insert(policy.to_owned(), since);
-        }
         (leaving, next)
-    }
-
-    /// Forgets the policies that are gone.
-    pub fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
-        self.0.retain(|policy, _| is_there(policy));
     }
 }
 
@@ -58,7 +50,7 @@ mod tests {
     fn a_port_leaves_after_it_was_in_doubt_all_the_time() {
         let (mut doubts, start) = (Doubts::default(), Instant::now());
         let mut note = |ports: &[&str], after: Duration| {
-            let (leaving, next) = doubts.note("p", ports.iter().copied(), start + after);
+            let (leaving, next) = doubts.note(ports.iter().copied(), start + after);
             (leaving.into_iter().collect::<Vec<_>>(), next)
         };
         let second = Duration::from_secs(1);

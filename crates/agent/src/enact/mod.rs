@@ -107,8 +107,8 @@ pub struct Enactor {
     settings: Settings,
     store: Store,
     attempts: Attempts,
-    /// The ports of automatic bonds that are in doubt.
-    doubts: Doubts,
+    /// The ports of automatic bonds that are in doubt, by policy.
+    doubts: BTreeMap<String, Doubts>,
     /// How often the node's own desired state has failed, and until when it waits.
     own_tries: Option<(u32, Instant)>,
     /// The node's own desired state that was made so last.
@@ -135,7 +135,7 @@ impl Enactor {
             settings,
             store: Store::default(),
             attempts: Attempts::default(),
-            doubts: Doubts::default(),
+            doubts: BTreeMap::new(),
             own_tries: None,
             own_done: None,
             written: BTreeMap::new(),
@@ -226,7 +226,7 @@ impl Enactor {
                 .iter()
                 .any(|enactment| enactment.spec.policy == policy)
         };
-        self.doubts.keep(is_there);
+        self.doubts.retain(|policy, _| is_there(policy));
         if self.store.keep(is_there) {
             self.save();
         }

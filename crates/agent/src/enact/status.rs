@@ -387,6 +387,37 @@ mod tests {
     }
 
     #[test]
+    fn interfaces_without_neighbors_are_a_condition_while_they_are() {
+        let done = State::Available {
+            message: RECONCILED,
+        };
+        let aside = Aside {
+            deaf: Some("eth1 listens to LLDP and hears no neighbor".into()),
+            ..Aside::default()
+        };
+        let status = Status {
+            conditions: conditions(&wish(Status::default()), &done, &aside, at(0)),
+            ..Status::default()
+        };
+        let found = status
+            .conditions
+            .iter()
+            .find(|one| one.type_ == "NeighborsMissing");
+        let found = found.unwrap();
+        assert_eq!(
+            (
+                found.status.as_str(),
+                found.reason.as_deref(),
+                &found.message
+            ),
+            ("True", Some("NoLldp"), &aside.deaf)
+        );
+        assert_eq!(Aside::of(&status), aside);
+        let later = conditions(&wish(status), &done, &Aside::default(), at(1));
+        assert!(later.iter().all(|one| one.type_ != "NeighborsMissing"));
+    }
+
+    #[test]
     fn control_characters_are_escaped_in_conditions_and_outcomes() {
         let failed = State::Failed {
             message: "nmstate says \x1b[2J".into(),

@@ -129,8 +129,8 @@ impl Wish {
     ///
     /// Captures were carried out on the host as it was: once a bridge has taken the place of a
     /// card, the card that has the default route is the bridge. So what they made is kept as long
-    /// as the policy stays the same. Matches of interfaces are looked at each time. `leaving` are the
-    /// ports that leave automatic bonds.
+    /// as the policy stays the same. Matches of interfaces are looked at each time. `leaving` are
+    /// the ports that leave automatic bonds.
     pub fn render(
         &self,
         applied: Option<&Applied>,
@@ -141,6 +141,7 @@ impl Wish {
             return Ok(Rendered {
                 desired: state::empty(),
                 captures: Default::default(),
+                cards: Default::default(),
             });
         };
         if spec.capture.is_some() && self.standing() == Standing::Done {
@@ -158,6 +159,7 @@ impl Wish {
                 return Ok(Rendered {
                     desired: applied.desired.clone(),
                     captures: captures(),
+                    cards: Default::default(),
                 });
             }
             if let Some(desired) = self
@@ -169,6 +171,7 @@ impl Wish {
                 return Ok(Rendered {
                     desired,
                     captures: captures(),
+                    cards: Default::default(),
                 });
             }
         }

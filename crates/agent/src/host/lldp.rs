@@ -1,30 +1,10 @@
 //! Facts that neighbors announce by LLDP and nmstate leaves out: NetworkManager has the frame.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
-use zbus::{
-    Connection, proxy,
-    proxy::CacheProperties,
-    zvariant::{OwnedObjectPath, OwnedValue},
-};
+use zbus::Connection;
 
-#[proxy(
-    interface = "org.freedesktop.NetworkManager",
-    default_service = "org.freedesktop.NetworkManager",
-    default_path = "/org/freedesktop/NetworkManager"
-)]
-trait NetworkManager {
-    fn get_device_by_ip_iface(&self, iface: &str) -> zbus::Result<OwnedObjectPath>;
-}
-
-#[proxy(
-    interface = "org.freedesktop.NetworkManager.Device",
-    default_service = "org.freedesktop.NetworkManager"
-)]
-trait Device {
-    #[zbus(property)]
-    fn lldp_neighbors(&self) -> zbus::Result<Vec<HashMap<String, OwnedValue>>>;
-}
+use super::device::{self, NetworkManagerProxy};
 
 /// Returns those of the interfaces that have a neighbor whose port is part of an aggregation. An
 /// interface that NetworkManager does not know any more has none.
@@ -32,20 +12,15 @@ pub async fn aggregated(bus: &Connection, names: &[String]) -> zbus::Result<BTre
     let manager = NetworkManagerProxy::new(bus).await?;
     let mut found = BTreeSet::new();
     for name in names {
-        let Ok(path) = manager.get_device_by_ip_iface(name).await else {
+        let Some(device) = device::find(bus, &manager, name).await? else {
             continue;
         };
-        let device = DeviceProxy::builder(bus)
-            .path(path)?
-            .cache_properties(CacheProperties::No)
-            .build()
-            .await?;
-        let frames = device
-            .lldp_neighbors()
-            .await?
+        // A device may go after it was found.
+        let neighbors = device.lldp_neighbors().await.unwrap_or_default();
+        let mut frames = neighbors
             .into_iter()
             .filter_map(|mut neighbor| Vec::<u8>::try_from(neighbor.remove("raw")?).ok());
-        if frames.into_iter().any(|frame| is_aggregated(&frame)) {
+        if frames.any(|frame| is_aggregated(&frame)) {
             found.insert(name.clone());
         }
     }

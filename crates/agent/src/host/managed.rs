@@ -3,31 +3,12 @@
 use std::collections::BTreeSet;
 
 use futures::future::join_all;
-use zbus::{Connection, proxy, proxy::CacheProperties, zvariant::OwnedObjectPath};
+use zbus::{Connection, proxy, proxy::CacheProperties};
 
-use crate::host::HostError;
-
-#[proxy(
-    interface = "org.freedesktop.NetworkManager",
-    default_service = "org.freedesktop.NetworkManager",
-    default_path = "/org/freedesktop/NetworkManager"
-)]
-trait NetworkManager {
-    fn get_device_by_ip_iface(&self, iface: &str) -> zbus::Result<OwnedObjectPath>;
-}
-
-#[proxy(
-    interface = "org.freedesktop.NetworkManager.Device",
-    default_service = "org.freedesktop.NetworkManager"
-)]
-trait Device {
-    #[zbus(property)]
-    fn managed(&self) -> zbus::Result<bool>;
-    #[zbus(property)]
-    fn set_managed(&self, managed: bool) -> zbus::Result<()>;
-    #[zbus(property)]
-    fn active_connection(&self) -> zbus::Result<OwnedObjectPath>;
-}
+use super::{
+    HostError,
+    device::{self, NetworkManagerProxy},
+};
 
 #[proxy(
     interface = "org.freedesktop.NetworkManager.Connection.Active",
@@ -62,7 +43,7 @@ async fn is_configured(
     manager: &NetworkManagerProxy<'_>,
     name: &str,
 ) -> zbus::Result<bool> {
-    let Some(device) = device(bus, manager, name).await? else {
+    let Some(device) = device::find(bus, manager, name).await? else {
         return Ok(false);
     };
     let active = device.active_connection().await?;
@@ -100,27 +81,10 @@ async fn unmanage(
     manager: &NetworkManagerProxy<'_>,
     name: &str,
 ) -> zbus::Result<()> {
-    if let Some(device) = device(bus, manager, name).await?
+    if let Some(device) = device::find(bus, manager, name).await?
         && device.managed().await?
     {
         device.set_managed(false).await?;
     }
     Ok(())
-}
-
-/// `None` if NetworkManager does not know it.
-async fn device<'a>(
-    bus: &'a Connection,
-    manager: &NetworkManagerProxy<'_>,
-    name: &str,
-) -> zbus::Result<Option<DeviceProxy<'a>>> {
-    let Ok(path) = manager.get_device_by_ip_iface(name).await else {
-        return Ok(None);
-    };
-    DeviceProxy::builder(bus)
-        .path(path)?
-        .cache_properties(CacheProperties::No)
-        .build()
-        .await
-        .map(Some)
 }

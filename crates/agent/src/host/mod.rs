@@ -4,6 +4,7 @@
 //! itself comes as [`Changes`]. An agent that is simulated for a measurement differs from a real
 //! one in these two and in nothing else.
 
+mod device;
 pub(crate) mod links;
 mod lldp;
 mod machine;
@@ -276,7 +277,30 @@ pub type Changes = BoxStream<'static, Change>;
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::NMSTATE_VERSION;
+    use nmstate::{EthernetInterface, Interface, LldpConfig, LldpNeighborTlv, LldpSystemName};
+
+    use super::*;
+
+    #[test]
+    fn a_state_has_the_aggregation_that_neighbors_announce() {
+        let mut state = NetworkState::default();
+        for name in ["eth1", "eth2"] {
+            let mut lldp = LldpConfig::default();
+            let system = LldpSystemName::new("switch-1".to_owned());
+            lldp.neighbors = vec![vec![LldpNeighborTlv::SystemName(system)]];
+            let mut interface = EthernetInterface::default();
+            interface.base.name = name.to_owned();
+            interface.base.lldp = Some(lldp);
+            state
+                .interfaces
+                .push(Interface::Ethernet(Box::new(interface)));
+        }
+        let value = value(&state, &BTreeSet::from(["eth2".to_owned()]));
+        let heard = |index: usize| value["interfaces"][index]["lldp"]["neighbors"][0].clone();
+        assert_eq!(heard(0).as_array().unwrap().len(), 1);
+        assert_eq!(heard(1)[0]["system-name"], "switch-1");
+        assert_eq!(heard(1)[1]["ieee-802-3-link-aggregation"]["enabled"], true);
+    }
 
     #[test]
     fn the_version_is_the_one_that_is_linked() {

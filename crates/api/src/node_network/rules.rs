@@ -44,7 +44,7 @@ pub(super) fn policy() -> [Rule; 3] {
     [
         rule_for(
             ".autoConfig",
-            "!has(self.autoConfig) || !has(self.autoConfig.autoBonding) || !self.autoConfig.autoBonding || has(self.match) && has(self.match.interfaces) && has(self.match.interfaces.lldp) && has(self.match.interfaces.lldp.vlan__dash__ids)",
+            "!has(self.autoConfig) || !has(self.autoConfig.autoBonding) || !self.autoConfig.autoBonding || has(self.match) && has(self.match.interfaces) && has(self.match.interfaces.lldp) && has(self.match.interfaces.lldp.vlan__dash__ids) && self.match.interfaces.lldp.vlan__dash__ids.size() > 0",
             "autoBonding needs match.interfaces.lldp.vlan-ids: list the VLANs whose cards are bonded",
         ),
         rule_for(
@@ -54,7 +54,7 @@ pub(super) fn policy() -> [Rule; 3] {
         ),
         rule_for(
             ".desiredState",
-            "!has(self.match) || has(self.desiredState) || has(self.autoConfig)",
+            "!has(self.match) || has(self.desiredState) || has(self.autoConfig) && has(self.autoConfig.autoBonding) && self.autoConfig.autoBonding",
             "match needs desiredState: what the interfaces that match should be, without their names",
         ),
     ]

@@ -98,7 +98,11 @@ async fn a_watch_that_lags_makes_no_liar() {
         // A definition stays for a moment after its deletion. An operator that sees it then rightly
         // waits for the watch. An operator that still looks at the cluster, because of the round
         // before, may have created another one already.
-        wait_within(DEFINITION_GONE, "it is gone", async || {
+        let limit = match kind == kinds::CUSTOM_RESOURCE_DEFINITION {
+            true => DEFINITION_GONE,
+            false => PATIENCE,
+        };
+        wait_within(limit, "it is gone", async || {
             match cluster.get(kind, NAMESPACE, &name).await {
                 Some(now) if Some(&now["metadata"]["uid"]) == old.as_ref() => {
                     Err(format!("{:#}\n{:#}", now["metadata"], now["status"]))

@@ -1,7 +1,8 @@
 //! Decides about the work: the wishes of each policy, contradictions, and differences of the host.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
+use serde_json::Value;
 use tokio::time::Instant;
 use weft_api::node_network::Decision;
 use weft_node_network::{
@@ -9,11 +10,18 @@ use weft_node_network::{
     drift::{Difference, differences},
     merge::{Candidate, Conflict, Merged, settle},
     removal::removals,
-    render, secrets, state,
+    render::{self, RenderError, Rendered},
+    secrets, state,
 };
 
 use super::{
-    super::{State, phase, status, wish::Standing},
+    super::{
+        State,
+        doubts::Doubts,
+        phase, status,
+        store::Applied,
+        wish::{Standing, Wish},
+    },
     Item, Pass,
 };
 
@@ -23,8 +31,16 @@ const PLACES: usize = 5;
 impl Pass<'_> {
     /// Decides the parts that do not depend on other policies.
     pub(super) fn decide(&mut self, index: usize) {
-        let leaving = self.watch_bonds(index);
         let item = &mut self.items[index];
+        // The ports of a policy that is not rendered now are not watched either, and so the count
+        // begins again.
+        let mut doubts = self
+            .enactor
+            .doubts
+            .remove(&item.wish.policy)
+            .unwrap_or_default();
+        let mut next = None;
+        item.aside.deaf = deaf(&item.wish, &self.current);
         let applied = self.enactor.store.get(&item.wish.policy);
         let kept = || applied.map_or_else(state::empty, |applied| applied.desired.clone());
         match item.wish.decision {
@@ -44,8 +60,12 @@ impl Pass<'_> {
             Decision::Granted if item.standing == Standing::Failed => {
                 item.rendered.desired = kept()
             }
-            Decision::Granted => match item.wish.render(applied, &self.current, &leaving) {
-                Ok(rendered) => item.rendered = rendered,
+            Decision::Granted => match rendered(&item.wish, applied, &self.current, &mut doubts) {
+                Ok((rendered, until)) => {
+                    item.rendered = rendered;
+                    next = until;
+                    self.enactor.doubts.insert(item.wish.policy.clone(), doubts);
+                }
                 Err(error) => {
                     item.rendered.desired = kept();
                     let message = error.to_string();
@@ -65,36 +85,9 @@ impl Pass<'_> {
             item.standing = Standing::Failed;
             self.again_in(wait);
         }
-    }
-
-    /// Notes which interfaces would need LLDP and do not receive it, and returns the ports that
-    /// leave automatic bonds.
-    fn watch_bonds(&mut self, index: usize) -> BTreeSet<String> {
-        let item = &mut self.items[index];
-        let Some((_, spec)) = &item.wish.granted else {
-            return BTreeSet::new();
-        };
-        if item.wish.decision != Decision::Granted {
-            return BTreeSet::new();
-        }
-        item.aside.deaf = some_of(
-            &render::without_neighbors(spec, &self.current)
-                .iter()
-                .map(|(card, part)| format!("{card} {part}"))
-                .collect::<Vec<_>>(),
-        );
-        // An error is the one of the rendering, too.
-        let Ok(Some(bonding)) = render::bonds(spec, &self.current, &BTreeSet::new()) else {
-            return BTreeSet::new();
-        };
-        let (leaving, next) =
-            self.enactor
-                .doubts
-                .note(&item.wish.policy, bonding.in_doubt(), Instant::now());
         if let Some(next) = next {
             self.again_in(next);
         }
-        leaving
     }
 
     pub(super) fn merge(&self, counts: impl Fn(&Item) -> bool) -> (Merged, Vec<Conflict>) {
@@ -209,6 +202,33 @@ impl Pass<'_> {
             item.aside.drifted = some_of(&mine);
         }
     }
+}
+
+/// Renders a granted policy without the ports that leave its bonds. Returns how long the next port
+/// in doubt has left, too.
+fn rendered(
+    wish: &Wish,
+    applied: Option<&Applied>,
+    current: &Value,
+    doubts: &mut Doubts,
+) -> Result<(Rendered, Option<Duration>), RenderError> {
+    let rendered = wish.render(applied, current, &BTreeSet::new())?;
+    let (leaving, next) = doubts.note(rendered.in_doubt(), Instant::now());
+    match leaving.is_empty() {
+        true => Ok((rendered, next)),
+        false => Ok((wish.render(applied, current, &leaving)?, next)),
+    }
+}
+
+/// Returns which interfaces would need LLDP for a granted policy and do not receive it.
+fn deaf(wish: &Wish, current: &Value) -> Option<String> {
+    let (_, spec) = wish
+        .granted
+        .as_ref()
+        .filter(|_| wish.decision == Decision::Granted)?;
+    let deaf = render::without_neighbors(spec, current);
+    let lines = deaf.iter().map(|(card, part)| format!("{card} {part}"));
+    some_of(&lines.collect::<Vec<_>>())
 }
 
 /// Returns the first of these places in one text. `None` if there is none.

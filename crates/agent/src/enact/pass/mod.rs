@@ -103,6 +103,7 @@ impl<'a> Pass<'a> {
         let nothing = || Rendered {
             desired: state::empty(),
             captures: Default::default(),
+            cards: Default::default(),
         };
         let items = wishes.into_iter().map(|wish| Item {
             uid: uids.get(&Some(wish.name.clone())).cloned().flatten(),
