@@ -23,20 +23,23 @@ pub struct Wanted {
     /// The name of the change in messages, for example `policies br1, dns`.
     pub what: String,
     pub probes: Vec<Target>,
+    /// The part of each card in automatic bonding, a line each.
+    pub notes: Vec<String>,
 }
 
 /// Reads the files, and renders their policies on the state of this host. Selectors of nodes are
 /// not looked at: this host is meant.
 pub fn read(from: &From, current: &Retrieved) -> Result<Wanted> {
     let current = current.value();
-    let (mut layers, mut names, mut probes) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut layers, mut names) = (Vec::new(), Vec::new());
+    let (mut probes, mut notes) = (Vec::new(), Vec::new());
     for file in &from.filename {
         let name = file.display().to_string();
         for (index, document) in documents(file)?.into_iter().enumerate() {
             let at = format!("{name}, document {}", index + 1);
             let layer = match document["kind"].as_str() {
                 Some("NodeNetworkConfigurationPolicy") => {
-                    policy(&at, &document, &current, &mut probes)?
+                    policy(&at, &document, &current, &mut probes, &mut notes)?
                 }
                 Some("NodeNetworkState") => {
                     let desired = &document["spec"]["desiredState"];
@@ -79,10 +82,17 @@ pub fn read(from: &From, current: &Retrieved) -> Result<Wanted> {
         desired: state::parse(&merged.state)?,
         what: names.join(", "),
         probes,
+        notes,
     })
 }
 
-fn policy(at: &str, document: &Value, current: &Value, probes: &mut Vec<Target>) -> Result<Layer> {
+fn policy(
+    at: &str,
+    document: &Value,
+    current: &Value,
+    probes: &mut Vec<Target>,
+    notes: &mut Vec<String>,
+) -> Result<Layer> {
     let spec: NodeNetworkConfigurationPolicySpec =
         serde_json::from_value(document["spec"].clone()).with_context(|| format!("{at}: spec"))?;
     let name = document["metadata"]["name"]
@@ -92,6 +102,8 @@ fn policy(at: &str, document: &Value, current: &Value, probes: &mut Vec<Target>)
     refuse(at, &review::policy(&name, &spec))?;
     probes.extend(spec.probes.iter().flatten().filter_map(Target::of));
     let rendered = render::render(&spec, current).map_err(|error| anyhow!("{at}: {error}"))?;
+    let parts = rendered.cards.iter();
+    notes.extend(parts.map(|(card, part)| format!("note: policy {name}: {card} {part}")));
     Ok(Layer {
         owner: Owner::Policy(name),
         rank: Rank::Policy(spec.priority.unwrap_or_default()),

@@ -40,7 +40,7 @@ pub struct Common {
     pub probe_dns_host: String,
 
     /// How long probes may take after a change before it is rolled back, for example 90s or 5m
-    #[arg(long, global = true, value_name = "TIME", env = "WEFT_AGENT_PROBE_SECONDS", default_value = "60s", value_parser = probe_time)]
+    #[arg(long, global = true, value_name = "TIME", env = "WEFT_AGENT_PROBE_SECONDS", default_value = "20s", value_parser = probe_time)]
     pub probe_seconds: Duration,
 }
 
@@ -247,6 +247,9 @@ async fn plan(host: &dyn Host, common: &Common, from: &From, format: Format) -> 
         Format::Json => output::print_json(&output::differences(&differences, &secrets))?,
         Format::Text if differences.is_empty() => output::say("Nothing would change."),
         Format::Text => output::print_differences(&differences, &desired, &secrets),
+    }
+    if format == Format::Text {
+        wanted.notes.iter().for_each(|note| output::say(note));
     }
     Ok(if differences.is_empty() {
         0

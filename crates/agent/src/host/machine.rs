@@ -153,6 +153,10 @@ impl Host for Machine {
         self.run(READ_LIMIT, network_manager::checkpoints).boxed()
     }
 
+    fn renew(&self, lease: Duration) -> BoxFuture<'_, Result<(), HostError>> {
+        network_manager::renew(lease).boxed()
+    }
+
     fn commit(&self, checkpoint: String) -> BoxFuture<'_, Result<(), HostError>> {
         self.run(CHECKPOINT_LIMIT, move || async move {
             Ok(NetworkState::checkpoint_commit_async(&checkpoint).await?)

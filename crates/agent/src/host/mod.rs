@@ -60,6 +60,13 @@ pub trait Host: Send + Sync + 'static {
     /// NetworkManager is not there or does not answer.
     fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<String>, HostError>>;
 
+    /// Has NetworkManager's checkpoints last this long from now on: next to other calls, not after
+    /// them.
+    ///
+    /// # Errors
+    /// NetworkManager is not there or does not answer, or a checkpoint's time is over.
+    fn renew(&self, lease: Duration) -> BoxFuture<'_, Result<(), HostError>>;
+
     /// Keeps what was changed since this checkpoint, and removes it.
     ///
     /// # Errors

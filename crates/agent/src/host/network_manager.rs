@@ -71,17 +71,38 @@ pub async fn checkpoints() -> Result<Vec<String>, HostError> {
     if let Backend::ReadOnly { why } = find().await {
         return Err(HostError::ReadOnly(why));
     }
-    let paths = async {
-        let bus = Connection::system().await?;
-        manager(&bus)
-            .await?
-            .get_property::<Vec<OwnedObjectPath>>("Checkpoints")
-            .await
-    };
+    let paths = async { held(&manager(&Connection::system().await?).await?).await };
     let paths = paths
         .await
         .map_err(|error| HostError::Bus(error.to_string()))?;
     Ok(paths.into_iter().map(|path| path.to_string()).collect())
+}
+
+async fn held(manager: &Proxy<'_>) -> zbus::Result<Vec<OwnedObjectPath>> {
+    manager.get_property("Checkpoints").await
+}
+
+/// See [`super::Host::renew`].
+pub async fn renew(lease: Duration) -> Result<(), HostError> {
+    let renewed = async {
+        let bus = Connection::system().await?;
+        if !is_there(&bus).await? {
+            return Ok(());
+        }
+        let manager = manager(&bus).await?;
+        let seconds = u32::try_from(lease.as_secs()).unwrap_or(u32::MAX);
+        for checkpoint in held(&manager).await? {
+            // The seconds count from now, not from the time that was left.
+            manager
+                .call_method("CheckpointAdjustRollbackTimeout", &(checkpoint, seconds))
+                .await?;
+        }
+        zbus::Result::Ok(())
+    };
+    match tokio::time::timeout(LIMIT, renewed).await {
+        Ok(renewed) => renewed.map_err(|error| HostError::Bus(error.to_string())),
+        Err(_) => Err(HostError::TimedOut(LIMIT)),
+    }
 }
 
 /// Sends a change for each signal of NetworkManager, and when it comes or goes, for ever. Looks for

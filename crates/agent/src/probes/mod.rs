@@ -24,8 +24,10 @@ use crate::host::{
 const CHOICE: Duration = Duration::from_secs(5);
 /// The pause between two tries of a probe.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long after a change probes are tried, unless set otherwise.
-pub const WINDOW: Duration = Duration::from_secs(60);
+/// How long after a change probes are tried, unless set otherwise: a host that a change has cut off
+/// must be back within half a minute.
+pub const WINDOW: Duration = Duration::from_secs(20);
+
 /// A target that was out of reach after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreachable {
@@ -133,13 +135,17 @@ impl Prober {
     /// Waits until each has succeeded once after the change.
     ///
     /// # Errors
-    /// The first one, in their order, that did not within the window, with what went wrong last.
-    pub async fn confirm(&self, host: &dyn Host, targets: &[Target]) -> Result<(), Unreachable> {
-        let deadline = Instant::now() + self.window;
+    /// The first one, in their order, that did not within `window`, with what went wrong last.
+    pub async fn confirm(
+        &self,
+        host: &dyn Host,
+        targets: &[Target],
+        window: Duration,
+    ) -> Result<(), Unreachable> {
         let confirmed = join_all(
             targets
                 .iter()
-                .map(|target| self.confirm_one(host, target, deadline)),
+                .map(|target| self.confirm_one(host, target, window)),
         )
         .await;
         confirmed.into_iter().collect()
@@ -149,31 +155,34 @@ impl Prober {
         &self,
         host: &dyn Host,
         target: &Target,
-        deadline: Instant,
+        window: Duration,
     ) -> Result<(), Unreachable> {
-        loop {
-            // The change may have brought other name servers.
-            let servers = match target {
-                Target::Peer(peer) if peer.asks_the_nodes_servers() => {
-                    match host.retrieve(Query::default()).await {
-                        Ok(now) => name_servers(&now.state),
-                        Err(_) => Vec::new(),
+        // Until the first try has ended.
+        let mut last = "no answer".to_owned();
+        let confirmed = timeout(window, async {
+            loop {
+                // The change may have brought other name servers.
+                let servers = match target {
+                    Target::Peer(peer) if peer.asks_the_nodes_servers() => {
+                        match host.retrieve(Query::default()).await {
+                            Ok(now) => name_servers(&now.state),
+                            Err(_) => Vec::new(),
+                        }
                     }
+                    _ => Vec::new(),
+                };
+                match self.try_once(host, target, &servers).await {
+                    Ok(()) => return,
+                    Err(why) => last = why,
                 }
-                _ => Vec::new(),
-            };
-            match self.try_once(host, target, &servers).await {
-                Ok(()) => return Ok(()),
-                Err(why) if Instant::now() + PAUSE > deadline => {
-                    let seconds = self.window.as_secs();
-                    return Err(Unreachable {
-                        target: target.to_string(),
-                        message: format!("not within {seconds} s after the change: {why}"),
-                    });
-                }
-                Err(_) => sleep(PAUSE).await,
+                sleep(PAUSE).await;
             }
-        }
+        })
+        .await;
+        confirmed.map_err(|_| Unreachable {
+            target: target.to_string(),
+            message: format!("not within {} s after the change: {last}", window.as_secs()),
+        })
     }
 
     async fn try_once(

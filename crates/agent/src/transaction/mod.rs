@@ -5,6 +5,7 @@
 
 mod failure;
 mod journal;
+mod lease;
 mod phase;
 mod recovery;
 
@@ -32,9 +33,6 @@ use crate::{
 /// How long nmstate may take: a type that the kernel lacks costs it two minutes of retries, a
 /// thousand bridges more.
 const APPLY_LIMIT: Duration = Duration::from_secs(300);
-/// How long the checkpoint outlasts the probes: for a last try of theirs, for ports, and for the
-/// commit.
-const SLACK: Duration = Duration::from_secs(30);
 
 /// A change of the host.
 #[derive(Clone, Debug, Default)]
@@ -268,14 +266,15 @@ impl Transactor {
         self.keep_ports_from_network_manager().await;
 
         self.enter(journal, Phase::Apply).await?;
-        self.host
-            .apply(change.desired.clone(), self.options())
+        let applied = self.host.apply(change.desired.clone(), self.options());
+        self.while_renewing(applied)
             .await
             .map_err(|error| Failure::host(Phase::Apply, &error))?;
         self.put_ports_back(&bridges).await;
 
         self.enter(journal, Phase::Probe).await?;
-        let confirmed = self.prober.confirm(&*self.host, probes).await;
+        let window = self.renew_for_probes(&change.desired).await;
+        let confirmed = self.prober.confirm(&*self.host, probes, window).await;
         confirmed.map_err(|late| Failure::probe(late.target, late.message))?;
 
         self.enter(journal, Phase::Commit).await?;
@@ -434,7 +433,7 @@ impl Transactor {
     fn options(&self) -> ApplyOptions {
         ApplyOptions {
             commit: false,
-            checkpoint: self.prober.window + SLACK,
+            checkpoint: self.lease(),
             verify: true,
             memory_only: false,
             limit: APPLY_LIMIT,

@@ -36,7 +36,7 @@ impl fmt::Display for Phase {
 
 impl Phase {
     /// Waits while somebody holds the lock of this phase:
-    /// `flock /var/lib/weft-agent/hold-Probe sleep 60` keeps a transaction from probing for that
+    /// `flock /var/lib/weft-agent/hold-Probe sleep 20` keeps a transaction from probing for that
     /// long, to look at a host in between or to try what a crash there does. Nobody does so by
     /// accident: the file must be made first.
     pub async fn wait_while_held(self, dir: &StateDir) {

@@ -132,13 +132,12 @@ impl Transactor {
             commit: true,
             ..self.options()
         };
-        self.host
-            .apply(revert, options)
+        self.while_renewing(self.host.apply(revert, options))
             .await
             .map_err(|error| Failure::host(Phase::Rollback, &error))
     }
 
-    async fn now(&self) -> Result<NetworkState, Failure> {
+    pub(super) async fn now(&self) -> Result<NetworkState, Failure> {
         let read = self
             .host
             .retrieve(Query {

@@ -11,6 +11,8 @@ use crate::{
     programs::path_from_env,
 };
 
+use super::switch;
+
 /// The variable of the environment that `scripts/test-kernels` sets: this kernel lacks nothing.
 const COMPLETE: &str = "WEFT_COMPLETE_KERNEL";
 /// The tests that may be left out, with the reason.
@@ -36,6 +38,8 @@ pub enum Capability {
     OpenVSwitchInKernel,
     /// The plugins of CNI that `scripts/node-programs` builds.
     CniPlugins,
+    /// Debian's lldpd, for [`HostLab::switch`](super::HostLab::switch).
+    Lldpd,
 }
 
 impl Capability {
@@ -60,6 +64,7 @@ impl Capability {
                 version_of_network_manager().is_some_and(|version| version >= (major, minor))
             }
             Self::CniPlugins => super::cni::is_there(),
+            Self::Lldpd => switch::folder().is_some(),
             Self::OpenVSwitch => open_vswitch::folder().is_some(),
             Self::OpenVSwitchInKernel => Path::new("/sys/module/openvswitch").exists(),
         }
@@ -74,6 +79,7 @@ impl fmt::Display for Capability {
             Self::EthernetCards => formatter.write_str("the hosts' cards are ends of veth pairs"),
             Self::NetworkManager(major, minor) => write!(formatter, "NetworkManager is older than {major}.{minor}"),
             Self::CniPlugins => formatter.write_str("scripts/node-programs has built no CNI plugins here"),
+            Self::Lldpd => formatter.write_str("there is no lldpd, which make test-kernels fetches"),
             Self::OpenVSwitchInKernel => formatter.write_str("the kernel has no datapath of Open vSwitch"),
             Self::OpenVSwitch => {
                 formatter.write_str("there is no Open vSwitch with NetworkManager's plugin for it: run scripts/open-vswitch")

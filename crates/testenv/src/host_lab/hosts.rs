@@ -1,11 +1,14 @@
 //! Hosts and their gateway, without a control plane.
 
+use std::path::Path;
+
 use anyhow::{Context, Result};
 
 use crate::workdir::WorkDir;
 
 use super::gateway::Gateway;
 use super::host::Host;
+use super::switch::Switch;
 
 /// Hosts without a control plane, for tests of an agent that needs none. Dropping them ends them.
 pub struct Hosts {
@@ -30,6 +33,20 @@ impl Hosts {
             .iter()
             .find(|host| host.name() == name)
             .with_context(|| format!("no host {name} in this lab"))
+    }
+
+    /// Starts a switch, which announces itself and its VLANs to all cards of the hosts.
+    ///
+    /// # Errors
+    /// lldpd is missing, see [`Capability::Lldpd`](super::Capability::Lldpd).
+    pub fn switch(&self) -> Result<Switch> {
+        let folder = self.folder.as_ref();
+        self.switch_in(folder.context("the lab has no folder")?.path())
+    }
+
+    /// The same, with its log in this folder.
+    pub(super) fn switch_in(&self, folder: &Path) -> Result<Switch> {
+        Switch::start(&self.gateway.file(), folder)
     }
 
     /// Are all of its processes running? (Those inside hosts are started again by the host.)

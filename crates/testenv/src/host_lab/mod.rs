@@ -47,6 +47,7 @@ mod gateway;
 mod host;
 mod hosts;
 mod installation;
+mod switch;
 
 use std::path::PathBuf;
 
@@ -58,6 +59,7 @@ pub use capabilities::Capability;
 pub use host::Host;
 pub use hosts::Hosts;
 pub use installation::Installation;
+pub use switch::Switch;
 
 use crate::{ControlPlane, network, relay::Relay};
 
@@ -158,6 +160,14 @@ impl HostLab {
     pub fn cable(&self, host: &Host, card: u8, plugged: bool) -> Result<()> {
         let state = if plugged { "up" } else { "down" };
         self.ip(&format!("link set port{card}-{} {state}\n", host.index()))
+    }
+
+    /// Starts a switch, which announces itself and its VLANs to all cards of the hosts.
+    ///
+    /// # Errors
+    /// lldpd is missing, see [`Capability::Lldpd`].
+    pub fn switch(&self) -> Result<Switch> {
+        self.hosts.switch_in(self.control_plane.dir())
     }
 
     /// Runs commands of `ip`, one a line, where the gateway is.

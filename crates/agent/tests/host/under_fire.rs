@@ -1,0 +1,303 @@
+//! Random changes, each with a fault at a random phase: the agent is killed, or loses the API
+//! server. The host ends before or after the change, never between, and no host is lost. `ip` is
+//! the judge.
+//!
+//! `WEFT_SEED` repeats a run that failed. `WEFT_TRIALS` sets how many changes there are.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use serde_json::json;
+use weft_testenv::{
+    host_lab::{Host, HostLab, Installation, Program, agent},
+    wait::wait_within,
+};
+
+use crate::{
+    stacks::{Stack, Stacks, difference, snapshot},
+    support::{Halt, checkpoints, condition, wait_enactment, wait_until},
+};
+
+/// The phases in which a change with a fault can be.
+const PHASES: [&str; 6] = ["Plan", "Checkpoint", "Apply", "Probe", "Commit", "Note"];
+/// The phase from which on the change stays.
+const COMMITTED: &str = "Note";
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is a number")),
+    )
+}
+
+/// The random numbers of each trial, by its own seed.
+fn trials(default: u64) -> impl Iterator<Item = (u64, StdRng)> {
+    let first = number("WEFT_SEED").unwrap_or_else(|| rand::rng().random_range(0..u64::MAX / 2));
+    let trials = number("WEFT_TRIALS").unwrap_or(default);
+    println!("WEFT_SEED={first}");
+    (first..first + trials).map(|seed| (seed, StdRng::seed_from_u64(seed)))
+}
+
+/// Waits until a host is as in this snapshot, and no change is under way.
+async fn wait_settled(host: &Host, wanted: &BTreeSet<String>, what: &str) {
+    let journal = host.file("/var/lib/weft-agent/transaction.json");
+    wait_until(what, async || {
+        let now = snapshot(host).await;
+        if now != *wanted {
+            return Err(difference(wanted, &now));
+        }
+        if journal.exists() {
+            return Err("there is a journal".to_owned());
+        }
+        Ok(())
+    })
+    .await;
+}
+
+/// Waits until `ip` shows the links of a stack and its address, and returns all that it shows.
+async fn wait_made(host: &Host, stack: &Stack, what: &str) -> BTreeSet<String> {
+    wait_until(what, async || {
+        let now = snapshot(host).await;
+        let has = |part: &str| now.iter().any(|line| line.contains(part));
+        for (name, kind) in &stack.links {
+            let link = format!("\"{name}\" kind \"{kind}\" ");
+            if !has(&link) {
+                return Err(format!("{link}is missing: {now:#?}"));
+            }
+        }
+        let address = format!("address \"{}\"/16", stack.address);
+        if has(&address) {
+            Ok(now)
+        } else {
+            Err(format!("{address} is missing: {now:#?}"))
+        }
+    })
+    .await
+}
+
+/// Waits until NetworkManager has rolled back by itself, where it has something to roll back.
+async fn wait_rolled_back(host: &Host, before: &BTreeSet<String>, phase: &str) {
+    wait_until(
+        "NetworkManager holds no checkpoint",
+        async || match &checkpoints(host).await[..] {
+            [] => Ok(()),
+            some => Err(format!("{some:?}")),
+        },
+    )
+    .await;
+    if phase == COMMITTED {
+        return;
+    }
+    // The checkpoint goes first, and the devices some moments later.
+    wait_until("NetworkManager has rolled back", async || {
+        let now = snapshot(host).await;
+        if now == *before {
+            Ok(())
+        } else {
+            Err(difference(before, &now))
+        }
+    })
+    .await;
+}
+
+/// The command on the host's console, killed at each phase. The next start brings the host back,
+/// or NetworkManager has done so before.
+#[tokio::test]
+async fn random_stacks_survive_a_kill_in_any_phase() {
+    let hosts = HostLab::builder().hosts(1).start_hosts().await.unwrap();
+    let host = hosts.host("node-1").unwrap();
+    let program = agent::program().unwrap();
+    let run = async |command: &str| {
+        let line = format!(
+            "{} --probe-seconds 4 {command} 2>&1; echo exit code $?",
+            program.display()
+        );
+        host.exec(&["sh", "-c", &line]).await.unwrap()
+    };
+    let stacks = Stacks::of_this_kernel();
+    for (seed, mut random) in trials(6) {
+        let started = Instant::now();
+        let stack = stacks.make(&mut random);
+        let phase = *PHASES.choose(&mut random).unwrap();
+        let waits = random.random_bool(0.3);
+        let links: Vec<_> = stack.links.keys().collect();
+        let what = format!("WEFT_SEED={seed}: {links:?}, killed in {phase}");
+        let before = snapshot(host).await;
+        std::fs::write(host.file("/run/state.json"), stack.state.to_string()).unwrap();
+
+        let hold = Halt::at(host, phase);
+        let arguments = ["--probe-seconds", "4", "apply", "-f", "/run/state.json"];
+        let mut killed = host.start_program(&program, &arguments, &[]).unwrap();
+        hold.reached().await;
+        killed.kill().unwrap();
+        drop(hold);
+        if waits {
+            wait_rolled_back(host, &before, phase).await;
+        }
+        let left = snapshot(host).await;
+        // It cleans up first. What is done then is done already if the change had been committed.
+        let applied = run("apply -f /run/state.json").await;
+        assert!(applied.ends_with("exit code 0\n"), "{what}: {applied}");
+        let after = wait_made(host, &stack, &what).await;
+        if phase == COMMITTED {
+            assert_eq!(left, after, "{what}: {}", difference(&after, &left));
+        }
+        let rolled_back = run("rollback").await;
+        assert!(
+            rolled_back.ends_with("exit code 0\n"),
+            "{what}: {rolled_back}"
+        );
+        wait_settled(host, &before, &what).await;
+        println!("{what}, {:.1} s", started.elapsed().as_secs_f64());
+    }
+}
+
+/// A fault in the middle of a policy's change.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// The agent is killed, and started again at once.
+    Kill,
+    /// The agent is killed, and started again when NetworkManager has rolled back by itself.
+    KillForLong,
+    /// The API server is out of reach until the agent has dealt with it.
+    CutApi,
+}
+
+async fn start_agent(weft: &Installation) -> Program {
+    // An API server that is away for long makes many tries.
+    let variables = [
+        ("NNCP_MAX_RETRIES", "50"),
+        ("WEFT_AGENT_PROBE_SECONDS", "4"),
+    ];
+    weft.run_agent("node-1", &[], &variables).await.unwrap()
+}
+
+#[tokio::test]
+async fn random_policies_survive_kills_and_cuts_in_any_phase() {
+    let weft = Installation::without_agents(HostLab::builder().hosts(1))
+        .await
+        .unwrap();
+    let mut agent = start_agent(&weft).await;
+    let host = weft.host("node-1").unwrap();
+    let stacks = Stacks::of_this_kernel();
+    for (seed, mut random) in trials(8) {
+        let started = Instant::now();
+        let stack = stacks.make(&mut random);
+        let phase = *PHASES.choose(&mut random).unwrap();
+        let faults = [
+            Fault::Kill,
+            Fault::KillForLong,
+            Fault::CutApi,
+            Fault::CutApi,
+        ];
+        let fault = *faults.choose(&mut random).unwrap();
+        let links: Vec<_> = stack.links.keys().collect();
+        let what = format!("WEFT_SEED={seed}: {links:?}, {fault:?} in {phase}");
+        let before = snapshot(host).await;
+        let name = format!("stack-{seed}");
+        let policy = json!({
+            "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy",
+            "metadata": {"name": name},
+            "spec": {"onDelete": "revert", "desiredState": stack.state}
+        });
+
+        let hold = Halt::at(host, phase);
+        weft.apply(&policy.to_string()).await.unwrap();
+        hold.reached().await;
+        // The host as the fault left it, where the change stays.
+        let mut left = None;
+        match fault {
+            Fault::Kill => {
+                agent.kill().unwrap();
+                drop(hold);
+                agent = start_agent(&weft).await;
+            }
+            Fault::KillForLong => {
+                agent.kill().unwrap();
+                drop(hold);
+                wait_rolled_back(host, &before, phase).await;
+                left = (phase == COMMITTED).then_some(snapshot(host).await);
+                agent = start_agent(&weft).await;
+            }
+            Fault::CutApi => {
+                weft.lab().cut_api(host).unwrap();
+                drop(hold);
+                match phase {
+                    "Commit" | COMMITTED => left = Some(wait_made(host, &stack, &what).await),
+                    _ => wait_settled(host, &before, &what).await,
+                }
+                weft.lab().mend_api(host).unwrap();
+            }
+        }
+        wait_enactment(&weft, "node-1", &name, "Available").await;
+        let after = wait_made(host, &stack, &what).await;
+        if let Some(left) = left {
+            assert_eq!(left, after, "{what}: {}", difference(&after, &left));
+        }
+        weft.lab()
+            .kubectl(&["delete", "nncp", &name, "--timeout=60s"])
+            .await
+            .unwrap();
+        wait_settled(host, &before, &what).await;
+        println!("{what}, {:.1} s", started.elapsed().as_secs_f64());
+    }
+}
+
+/// With the settings that users have.
+#[tokio::test]
+async fn a_host_that_its_agent_cuts_off_is_back_within_half_a_minute() {
+    let weft = Installation::without_agents(HostLab::builder().hosts(1))
+        .await
+        .unwrap();
+    let variables = [("NNCP_MAX_RETRIES", "1")];
+    let agent = async || weft.run_agent("node-1", &[], &variables).await.unwrap();
+    let mut running = agent().await;
+    let host = weft.host("node-1").unwrap();
+    let before = snapshot(host).await;
+    // Nothing at this address forwards anything: the API server is out of reach.
+    let route = json!({"destination": "172.31.0.2/32", "next-hop-interface": "eth0",
+        "next-hop-address": "172.31.0.99"});
+    let policy = json!({
+        "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy",
+        "metadata": {"name": "cut"}, "spec": {"desiredState": {"routes": {"config": [route]}}}
+    });
+    for is_killed in [true, false] {
+        let hold = Halt::at(host, "Probe");
+        weft.apply(&policy.to_string()).await.unwrap();
+        hold.reached().await;
+        let cut_off = Instant::now();
+        assert_ne!(snapshot(host).await, before, "it is cut off");
+        if is_killed {
+            running.kill().unwrap();
+        }
+        drop(hold);
+        // Half a minute, and as much for a busy machine.
+        wait_within(Duration::from_secs(60), "the host is back", async || {
+            let now = snapshot(host).await;
+            if now == before {
+                Ok(())
+            } else {
+                Err(difference(&before, &now))
+            }
+        })
+        .await;
+        let agent_is = if is_killed { "killed" } else { "alive" };
+        let seconds = cut_off.elapsed().as_secs_f64();
+        println!("back after {seconds:.1} s, with the agent {agent_is}");
+        if is_killed {
+            weft.lab()
+                .kubectl(&["delete", "nncp", "cut"])
+                .await
+                .unwrap();
+            running = agent().await;
+            wait_settled(host, &before, "the next agent has cleaned up").await;
+        }
+    }
+    let failed = wait_enactment(&weft, "node-1", "cut", "Failing").await;
+    assert_eq!(failed["status"]["outcome"]["probe"], "API server");
+    assert_eq!(condition(&failed, "Available")["status"], "False");
+}
