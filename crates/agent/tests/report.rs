@@ -492,6 +492,10 @@ impl Host for Recorded {
         std::future::ready(Ok(Vec::new())).boxed()
     }
 
+    fn renew(&self, _: Duration) -> BoxFuture<'_, Result<(), HostError>> {
+        std::future::ready(Ok(())).boxed()
+    }
+
     fn commit(&self, _: String) -> BoxFuture<'_, Result<(), HostError>> {
         std::future::ready(Err(HostError::Ended)).boxed()
     }

@@ -110,6 +110,38 @@ async fn default_route(host: &Host) -> Value {
     .unwrap()
 }
 
+/// The gateway is out of reach for 16 s, and the probes have 4 s without that. The checkpoint would
+/// be over after 12 s.
+#[tokio::test]
+async fn probes_and_checkpoint_wait_for_a_bridge_with_a_spanning_tree() {
+    let hosts = HostLab::builder().hosts(1).start_hosts().await.unwrap();
+    let host = hosts.host("node-1").unwrap();
+    let stp = json!({
+        "enabled": true, "forward-delay": 8, "max-age": 12, "hello-time": 2, "priority": 32768
+    });
+    let state = json!({
+        "interfaces": [{
+            "name": "br-ex", "type": "linux-bridge", "state": "up", "copy-mac-from": "eth0",
+            "ipv4": {
+                "enabled": true, "dhcp": false,
+                "address": [{"ip": "172.31.0.11", "prefix-length": 24}]
+            },
+            "bridge": {"options": {"stp": stp}, "port": [{"name": "eth0", "vlan": {}}]}
+        }],
+        "routes": {"config": [{
+            "destination": "0.0.0.0/0", "next-hop-interface": "br-ex",
+            "next-hop-address": "172.31.0.1"
+        }]}
+    });
+    let applied = Agent::on(host).apply(&state).await.unwrap();
+    assert!(
+        applied.contains("Still reachable: default gateway"),
+        "{applied}"
+    );
+    assert_eq!(link(host, "eth0").await["master"], "br-ex");
+    assert_eq!(default_route(host).await[0]["dev"], "br-ex");
+}
+
 #[tokio::test]
 async fn a_change_is_made_once_told_and_taken_back() {
     let lab = HostLab::builder().hosts(1).start().await.unwrap();

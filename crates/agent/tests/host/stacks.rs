@@ -86,7 +86,7 @@ impl Stacks {
         }
     }
 
-    /// Makes a stack. Two in a row differ in an address at least.
+    /// Makes a stack on `eth1`. A bond takes `eth2`, too.
     pub fn make(&self, random: &mut StdRng) -> Stack {
         let height = random.random_range(2..=4);
         let mut mtu: u32 = *[1500, 1450, 1400].choose(random).unwrap();
@@ -103,7 +103,7 @@ impl Stacks {
             let Some(kind) = fitting.choose(random).copied() else {
                 break;
             };
-            // What a packet needs around it is what the tunnel has less.
+            // A tunnel has less, by the headers that it adds to each packet.
             mtu -= if kind == Kind::Vxlan { 50 } else { 0 };
             let name = format!("{}{level}", kind.name());
             let mut interface = link(&name, kind.nmstate(), mtu);
@@ -180,7 +180,7 @@ fn link(name: &str, kind: &str, mtu: u32) -> Value {
         "ipv4": {"enabled": false}, "ipv6": {"enabled": false}})
 }
 
-/// What `ip` shows of a host's network: links, addresses and routes, one a line, without what
+/// Returns the links, addresses and routes of a host by `ip`, one a line, without what
 /// differs by chance.
 pub async fn snapshot(host: &Host) -> BTreeSet<String> {
     let json = async |arguments: &[&str]| -> Vec<Value> {

@@ -139,7 +139,7 @@ async fn random_stacks_survive_a_kill_in_any_phase() {
             wait_rolled_back(host, &before, phase).await;
         }
         let left = snapshot(host).await;
-        // It cleans up first. What is done then is done already if the change had been committed.
+        // The command cleans up first. A change that had been committed is there already.
         let applied = run("apply -f /run/state.json").await;
         assert!(applied.ends_with("exit code 0\n"), "{what}: {applied}");
         let after = wait_made(host, &stack, &what).await;
