@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use nmstate::{NetworkCaptureRules, NetworkState, NetworkStateTemplate};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use weft_node_network::{capture, state};
+use weft_api::node_network::NodeValues;
+use weft_node_network::{capture, state, template};
 
 /// Expressions that nmstate refuses or reads differently, with the result here.
 const ON_PURPOSE: [(&str, &str); 5] = [
@@ -129,7 +130,10 @@ fn ours(rules: &Rules, desired: Option<&Value>) -> Result<Both> {
             .map_err(|error| error.to_string())
     };
     let filled = desired.map(|desired| {
-        as_state(&capture::fill(desired, &captured).map_err(|error| error.to_string())?)
+        as_state(
+            &template::fill(desired, &captured, &NodeValues::default())
+                .map_err(|error| error.to_string())?,
+        )
     });
     let states: Result<_> = captured
         .iter()

@@ -9,7 +9,7 @@ use weft_api::node_network::{
 };
 use weft_node_network::{
     check,
-    plan::{Node, Plan, plan},
+    plan::{Done, Metadata, Node, Plan, plan},
     review,
 };
 use weft_plan::{Kind, Live, Problem, kinds};
@@ -58,20 +58,20 @@ struct Policy {
 }
 
 /// The result of a policy on a finished node.
-struct Done {
+struct OfPolicy {
     policy: String,
     generation: Option<i64>,
-    desired: Value,
+    done: Done,
 }
 
 /// Nodes, and the policies that are there.
 #[derive(Default)]
 pub struct Nodes {
     nodes: BTreeMap<String, Node>,
-    labels: BTreeMap<String, BTreeMap<String, String>>,
+    metadata: BTreeMap<String, Metadata>,
     policies: BTreeMap<String, Policy>,
     /// By the name of the node.
-    done: BTreeMap<String, Vec<Done>>,
+    done: BTreeMap<String, Vec<OfPolicy>>,
     /// Notes about the nodes and policies.
     pub notes: Vec<String>,
 }
@@ -99,8 +99,8 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// Reads files: NodeNetworkStates, Nodes for their labels, and existing policies with their
-    /// enactments, also in lists.
+    /// Reads files: NodeNetworkStates, Nodes for their labels and annotations, and existing policies
+    /// with their enactments, also in lists.
     ///
     /// # Errors
     /// A file is no YAML, or there is no NodeNetworkState in them.
@@ -160,9 +160,14 @@ impl Nodes {
                 }
             }
             "Node" => {
-                let labels = object["metadata"]["labels"].clone();
-                self.labels
-                    .insert(name, serde_json::from_value(labels).unwrap_or_default());
+                let map = |field: &str| {
+                    serde_json::from_value(object["metadata"][field].clone()).unwrap_or_default()
+                };
+                let metadata = Metadata {
+                    labels: map("labels"),
+                    annotations: map("annotations"),
+                };
+                self.metadata.insert(name, metadata);
             }
             policy::KIND => {
                 drop(self.policies.insert(
@@ -229,7 +234,7 @@ impl Nodes {
     /// Returns the nodes that report their network, by name.
     pub fn reported(&self) -> impl Iterator<Item = Node> {
         self.nodes.values().map(|node| Node {
-            labels: self.labels.get(&node.name).cloned(),
+            metadata: self.metadata.get(&node.name).cloned(),
             done: self.done_on(&node.name),
             ..node.clone()
         })
@@ -237,9 +242,10 @@ impl Nodes {
 
     /// Returns the names and labels of the nodes that do not report their network.
     pub fn silent(&self) -> impl Iterator<Item = (&String, &BTreeMap<String, String>)> {
-        self.labels
+        self.metadata
             .iter()
             .filter(|(node, _)| !self.nodes.contains_key(*node))
+            .map(|(node, known)| (node, &known.labels))
     }
 
     /// Returns the specifications of the policies, by name.
@@ -250,20 +256,20 @@ impl Nodes {
             .collect()
     }
 
-    fn done_on(&self, node: &str) -> BTreeMap<String, Value> {
-        let is_current = |done: &&Done| {
+    fn done_on(&self, node: &str) -> BTreeMap<String, Done> {
+        let is_current = |of: &&OfPolicy| {
             let generation = self
                 .policies
-                .get(&done.policy)
+                .get(&of.policy)
                 .and_then(|policy| policy.generation);
-            generation.is_some() && generation == done.generation
+            generation.is_some() && generation == of.generation
         };
         self.done
             .get(node)
             .into_iter()
             .flatten()
             .filter(is_current)
-            .map(|done| (done.policy.clone(), done.desired.clone()))
+            .map(|of| (of.policy.clone(), of.done.clone()))
             .collect()
     }
 }
@@ -313,21 +319,30 @@ pub fn each_object(
 }
 
 /// The node's name and the result. `None` where a policy is not done.
-fn done(enactment: &Value) -> Option<(String, Done)> {
+fn done(enactment: &Value) -> Option<(String, OfPolicy)> {
     let (labels, status) = (&enactment["metadata"]["labels"], &enactment["status"]);
+    let granted = &enactment["spec"]["granted"];
     let conditions = status["conditions"].as_array()?;
     conditions
         .iter()
         .find(|condition| condition["type"] == "Available" && condition["status"] == "True")?;
     let node = labels[NODE_LABEL].as_str()?.to_owned();
+    let captures = status["capturedStates"].as_object().into_iter().flatten();
     let done = Done {
-        policy: labels[POLICY_LABEL].as_str()?.to_owned(),
-        generation: status["policyGeneration"].as_i64(),
         desired: Some(&status["desiredState"])
             .filter(|desired| desired.is_object())?
             .clone(),
+        captures: captures
+            .map(|(name, captured)| (name.clone(), captured["state"].clone()))
+            .collect(),
+        values: serde_json::from_value(granted["values"].clone()).unwrap_or_default(),
     };
-    Some((node, done))
+    let of_policy = OfPolicy {
+        policy: labels[POLICY_LABEL].as_str()?.to_owned(),
+        generation: status["policyGeneration"].as_i64(),
+        done,
+    };
+    Some((node, of_policy))
 }
 
 async fn list(online: &Online, kind: Kind) -> Result<Vec<Value>> {

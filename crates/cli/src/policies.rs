@@ -168,6 +168,9 @@ impl OfPolicy {
                 continue;
             };
             let status = &object["status"];
+            if let Some(message) = object["spec"]["wanted"]["waits"]["message"].as_str() {
+                asides.push((enactment.node.clone(), format!("waits: {message}")));
+            }
             match Progress::of(&policy, &enactment) {
                 Progress::Finished => counts.finished += 1,
                 Progress::Progressing => counts.progressing += 1,
@@ -338,6 +341,7 @@ fn verdict(resource: &Value, policy: &Policy) -> (&'static str, Mood) {
             Mood::Pending,
         ),
         () if holds("Conflict") => ("contradicted by another policy", Mood::Bad),
+        () if holds("ValueMissing") => ("waits for values of nodes", Mood::Bad),
         () if holds("Available") => ("Available", Mood::Good),
         () if holds("Ignored") => ("for no node that runs an agent", Mood::Notice),
         () if holds("Progressing") => ("Progressing", Mood::Pending),

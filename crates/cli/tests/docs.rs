@@ -481,12 +481,13 @@ fn the_status_page_has_the_tables_of_weft_explain() {
 }
 
 /// The files that write conditions.
-const CONDITIONS: [&str; 8] = [
+const CONDITIONS: [&str; 9] = [
     "agent/src/enact/status.rs",
     "agent/src/report/status.rs",
     "cluster-network/src/conditions.rs",
     "node-network/src/deployment/conditions.rs",
     "node-network/src/rollout/status.rs",
+    "node-network/src/values.rs",
     "placement/src/conditions.rs",
     "plan/src/conditions.rs",
     "plan/src/health.rs",

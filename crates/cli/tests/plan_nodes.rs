@@ -316,6 +316,56 @@ fn slips_in_policies_and_states_are_found_where_they_are() {
     );
 }
 
+const OF_LABEL: &str = "  match: {interfaces: {name: eth1}}\n  priority: 1\n  desiredState: {interfaces: [{mtu: '{{ node.labels[\"mtu\"] }}'}]}\n";
+
+#[test]
+fn values_of_the_nodes_are_planned_and_a_missing_one_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = STATE.replace("rack: r1}", "rack: r1, mtu: '4000'}");
+    fs::write(folder.path().join("nodes.yaml"), state).unwrap();
+    let run = weft_with_stdin(
+        folder.path(),
+        &["plan", "-f", "-", "--state", "nodes.yaml"],
+        &format!("{HEAD}{OF_LABEL}"),
+    );
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(
+        run.stdout
+            .contains("node-a\n  ~ interfaces[eth1].mtu: 9000 -> 4000\n"),
+        "{}",
+        run.stdout
+    );
+    assert!(
+        run.stdout.contains("node-b\n  ! test: spec.desiredState.interfaces[0].mtu: {{ node.labels[\"mtu\"] }} has no value, because the node node-b has no label mtu: set it with kubectl label node node-b mtu=VALUE"),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn references_that_cannot_be_read_are_refused_with_their_forms() {
+    let validate = |spec: &str| {
+        weft_with_stdin(
+            Path::new("."),
+            &["validate", "-f", "-"],
+            &format!("{HEAD}{spec}"),
+        )
+    };
+    assert_eq!(validate(OF_LABEL).code, 0, "{}", validate(OF_LABEL).stdout);
+    let run = validate(
+        "  desiredState:\n    interfaces:\n    - name: eth1\n      mtu: '{{ node.lables[\"mtu\"] }}'\n",
+    );
+    assert_eq!(
+        (run.code, run.stdout.lines().next().unwrap()),
+        (
+            1,
+            "stdin:9:12: spec.desiredState.interfaces[0].mtu: a reference is written {{ capture.NAME.PATH }}, {{ node.name }}, {{ node.labels[\"KEY\"] }} or {{ node.annotations[\"KEY\"] }}"
+        ),
+        "{}",
+        run.stderr
+    );
+}
+
 #[test]
 fn the_examples_are_valid() {
     let run = weft(

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     drift::differences,
     interfaces::{bonds, expand},
-    render::render,
+    render::{Given, render},
 };
 
 /// A card with the VLANs that its neighbor announces. `None`: it hears nothing.
@@ -132,14 +132,17 @@ fn a_policy_needs_no_desired_state() {
         ..policy()
     };
     let current = json!({"interfaces": [card("eth1", Some(&[101]))]});
-    let rendered = render(&spec, &current).unwrap().desired;
+    let rendered = render(&spec, &current, &Given::default()).unwrap().desired;
     let names: Vec<_> = interfaces(&rendered)
         .iter()
         .map(|one| text(&one["name"]))
         .collect();
     assert_eq!(names, ["bond101", "bond101.101", "eth1"]);
     let nothing = json!({"interfaces": [card("eth1", None)]});
-    assert_eq!(render(&spec, &nothing).unwrap().desired, json!({}));
+    assert_eq!(
+        render(&spec, &nothing, &Given::default()).unwrap().desired,
+        json!({})
+    );
 }
 
 #[test]

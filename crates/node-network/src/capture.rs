@@ -1,5 +1,5 @@
-//! `spec.capture` and `{{ capture.NAME.PATH }}` in a desired state: parts of the node's state,
-//! found by expressions and put in place.
+//! `spec.capture`: parts of the node's state, found by expressions. [`crate::template`] puts them in
+//! place.
 //!
 //! nmstate can do this too, but only where it is linked with all that touches a host. Here it can
 //! be planned from anywhere.
@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// The captured parts, by name, each in the form of a state.
-pub(crate) type Captures = BTreeMap<String, Value>;
+pub type Captures = BTreeMap<String, Value>;
 
-/// A capture or a reference to one that cannot be carried out.
+/// A capture that cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CaptureError {
     /// An expression, or what it looks for on the node.
@@ -29,14 +29,6 @@ pub enum CaptureError {
     /// Captures that need each other.
     #[error("spec.capture: {0} need each other, so none of them can be first")]
     Circle(String),
-    /// A reference in the desired state.
-    #[error("{path}: {error}")]
-    Reference {
-        /// Place of the reference.
-        path: String,
-        /// The mistake in it.
-        error: ExpressionError,
-    },
 }
 
 /// Carries out captures on the state of a node.
@@ -97,9 +89,9 @@ pub fn execute(
     Ok(captures)
 }
 
-/// Finds mistakes in captures and in the references to them, as far as that can be said without a
-/// node: captures that are not there or need each other. Rules that cannot be read are left out.
-pub(crate) fn mistakes(rules: &BTreeMap<String, String>, desired: &Value) -> Vec<CaptureError> {
+/// Finds mistakes in captures, as far as that can be said without a node: captures that are not
+/// there or need each other. Rules that cannot be read are left out.
+pub(crate) fn mistakes(rules: &BTreeMap<String, String>) -> Vec<CaptureError> {
     let parsed: BTreeMap<&str, Expression> = rules
         .iter()
         .filter_map(|(name, rule)| Some((name.as_str(), Expression::parse(rule).ok()?)))
@@ -142,48 +134,7 @@ pub(crate) fn mistakes(rules: &BTreeMap<String, String>, desired: &Value) -> Vec
                 .join(", "),
         ));
     }
-    references("desiredState", desired, rules, &mut found);
     found
-}
-
-fn references(
-    path: &str,
-    value: &Value,
-    rules: &BTreeMap<String, String>,
-    found: &mut Vec<CaptureError>,
-) {
-    match value {
-        // Without what a capture finds, a reference fails at its name or cannot be judged.
-        Value::String(line) if line.contains("{{") => {
-            for (start, _) in line.match_indices("{{") {
-                let inner = &line[start + 2..];
-                let word = inner.split("}}").next().unwrap_or_default().trim();
-                let name =
-                    crate::expression::reference(word, 0).and_then(|reference| reference.capture);
-                if let Some(name) = name.filter(|name| !rules.contains_key(name)) {
-                    let position = line[..start].chars().count() + 2;
-                    let error = ExpressionError {
-                        message: format!("there is no capture {name}"),
-                        line: line.clone(),
-                        position,
-                    };
-                    found.push(CaptureError::Reference {
-                        path: path.to_owned(),
-                        error,
-                    });
-                }
-            }
-        }
-        Value::Array(list) => {
-            list.iter().enumerate().for_each(|(index, value)| {
-                references(&format!("{path}[{index}]"), value, rules, found)
-            });
-        }
-        Value::Object(map) => map
-            .iter()
-            .for_each(|(key, value)| references(&format!("{path}.{key}"), value, rules, found)),
-        _ => {}
-    }
 }
 
 /// Earlier results of captures. The same rules return the same, unless the relevant parts of the
@@ -403,7 +354,11 @@ fn assign(entry: &mut Value, steps: &[String], value: Option<Value>) -> Result<(
 }
 
 /// The value that a path leads to. In lists by index.
-fn resolve(source: &Value, reference: &Reference, line: &str) -> Result<Value, ExpressionError> {
+pub(crate) fn resolve(
+    source: &Value,
+    reference: &Reference,
+    line: &str,
+) -> Result<Value, ExpressionError> {
     let mut position = reference.position
         + reference
             .capture
@@ -459,97 +414,6 @@ fn missing(value: &Value, step: &str) -> String {
         ),
         other => format!("there is nothing below {other}"),
     }
-}
-
-/// The desired state with what the captures found in place of each reference.
-pub fn fill(desired: &Value, captures: &Captures) -> Result<Value, CaptureError> {
-    fill_at("desiredState", desired, captures)
-}
-
-fn fill_at(path: &str, value: &Value, captures: &Captures) -> Result<Value, CaptureError> {
-    Ok(match value {
-        Value::String(text) if text.contains("{{") => {
-            fill_text(text.trim(), captures).map_err(|error| CaptureError::Reference {
-                path: path.to_owned(),
-                error,
-            })?
-        }
-        Value::Array(list) => {
-            let filled = list
-                .iter()
-                .enumerate()
-                .map(|(index, value)| fill_at(&format!("{path}[{index}]"), value, captures));
-            Value::Array(filled.collect::<Result<_, _>>()?)
-        }
-        Value::Object(map) => {
-            let filled = map.iter().map(|(key, value)| {
-                Ok((
-                    key.clone(),
-                    fill_at(&format!("{path}.{key}"), value, captures)?,
-                ))
-            });
-            Value::Object(filled.collect::<Result<_, CaptureError>>()?)
-        }
-        other => other.clone(),
-    })
-}
-
-/// A text that is one reference becomes what it refers to, of any type. Within other text only
-/// scalars have a place.
-fn fill_text(line: &str, captures: &Captures) -> Result<Value, ExpressionError> {
-    let error = |message: String, byte: usize| ExpressionError {
-        message,
-        line: line.to_owned(),
-        position: line[..byte].chars().count(),
-    };
-    let mut filled = String::new();
-    let mut at = 0;
-    while let Some(start) = line[at..].find("{{").map(|start| at + start) {
-        let inner = start + 2;
-        let end = line[inner..]
-            .find("}}")
-            .map(|end| inner + end)
-            .ok_or_else(|| error("the reference that begins here has no }}".to_owned(), start))?;
-        let word = line[inner..end].trim();
-        let place = inner + (line[inner..end].len() - line[inner..end].trim_start().len());
-        let position = line[..place].chars().count();
-        let reference = crate::expression::reference(word, position)
-            .filter(|reference| reference.capture.is_some() && !reference.steps.is_empty())
-            .ok_or_else(|| {
-                error(
-                    "a reference is written {{ capture.NAME.PATH }}".to_owned(),
-                    place,
-                )
-            })?;
-        let source = reference
-            .capture
-            .as_ref()
-            .and_then(|name| captures.get(name));
-        let source = source.ok_or_else(|| {
-            error(
-                format!(
-                    "there is no capture {}",
-                    reference.capture.clone().unwrap_or_default()
-                ),
-                place,
-            )
-        })?;
-        let value = resolve(source, &reference, line)?;
-        if start == 0 && end + 2 == line.len() {
-            return Ok(value);
-        }
-        if value.is_array() || value.is_object() {
-            return Err(error(
-                "this is no text or number, so nothing can stand beside it".to_owned(),
-                place,
-            ));
-        }
-        filled.push_str(&line[at..start]);
-        filled.push_str(&text(&value));
-        at = end + 2;
-    }
-    filled.push_str(&line[at..]);
-    Ok(Value::String(filled))
 }
 
 #[cfg(test)]

@@ -2,6 +2,13 @@
 
 use super::*;
 use serde_json::json;
+use weft_api::node_network::NodeValues;
+
+use crate::template::TemplateError;
+
+fn fill(desired: &Value, captures: &Captures) -> Result<Value, TemplateError> {
+    crate::template::fill(desired, captures, &NodeValues::default())
+}
 
 fn current() -> Value {
     json!({

@@ -8,6 +8,7 @@ use crate::{
     path::{Path, Step, interface_key, text},
     ranges, schema, secrets, state,
     state_error::StateError,
+    template,
     translate::{TranslateError, translate},
 };
 use serde_json::Value;
@@ -35,9 +36,17 @@ pub(crate) fn policy(field: &str, spec: &Spec) -> Vec<Problem> {
         spec.desired_state.as_ref().unwrap_or(&nothing),
     );
     problems.extend(
-        capture::mistakes(&rules, desired)
+        capture::mistakes(&rules)
             .into_iter()
             .map(|error| captured(field, error)),
+    );
+    problems.extend(
+        template::mistakes(desired, &rules)
+            .into_iter()
+            .map(|error| Problem {
+                field: format!("{field}.{}", error.path),
+                message: error.error.to_string(),
+            }),
     );
     let field = format!("{field}.desiredState");
     let Some(desired) = &spec.desired_state else {
@@ -60,7 +69,6 @@ fn captured(field: &str, error: CaptureError) -> Problem {
             format!("{field}.capture"),
             format!("{names} need each other, so none of them can be first"),
         ),
-        CaptureError::Reference { path, error } => (format!("{field}.{path}"), error.to_string()),
     };
     Problem {
         field: place,
@@ -157,7 +165,7 @@ fn problem(at: &impl Fn(&Path) -> String, mistake: StateError) -> Problem {
     }
 }
 
-/// The state without what only a node can say: references to captures, and with a name for
+/// The state without what only a node can say: references, and with a name for
 /// interfaces that a match gives one.
 fn without_references(mut state: Value, matched: bool) -> Value {
     for interface in state
@@ -373,7 +381,7 @@ mod tests {
         assert_eq!(
             problems(reference),
             [
-                "spec.desiredState.interfaces[0].name: there is no capture gone\n| {{ capture.gone.interfaces.0.name }}\n| ..^"
+                "spec.desiredState.interfaces[0].name: there is no capture gone\n| {{ capture.gone.interfaces.0.name }}\n| ...^"
             ]
         );
     }

@@ -8,8 +8,9 @@
 //! A policy takes these steps on a node:
 //!
 //! - `select` decides if the policy selects the node.
+//! - `values` finds the labels and other values of the node that the policy refers to.
 //! - [`render`] makes its desired state with `translate`, `interfaces`, [`bonding`], [`capture`],
-//!   `bridge` and `bond`.
+//!   [`template`], `bridge` and `bond`.
 //! - [`merge`] joins the desired state with those of other policies.
 //! - [`secrets`] fills in the values that only the node may know.
 //! - [`drift`] lists the differences between the desired state and the host.
@@ -56,6 +57,8 @@ pub mod secrets;
 mod select;
 pub mod state;
 mod state_error;
+pub mod template;
 mod translate;
 mod validate;
+mod values;
 mod vlan;

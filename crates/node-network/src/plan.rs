@@ -2,40 +2,63 @@
 
 use crate::{
     bonding::Part,
+    capture::Captures,
     claims::{Layer, Owner, Rank},
     drift::Difference,
     feasible::refusals,
     merge::{Conflict, merge},
     path::{Path, interface_key, interfaces, text},
     removal::changes,
-    render::{own, render},
+    render::{Given, own, render},
     secrets,
     select::select,
     state,
+    values::{References, Source},
 };
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write,
 };
-use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
+use weft_api::node_network::{NodeNetworkConfigurationPolicySpec as Spec, NodeValues};
 
 /// Known facts about a node.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// Its labels. `None` if they are not known, and then every policy counts as meant for it.
-    pub labels: Option<BTreeMap<String, String>>,
+    /// Its labels and annotations. `None` if they are not known, and then every policy counts as
+    /// meant for it.
+    pub metadata: Option<Metadata>,
     /// Its network, as its NodeNetworkState reports it or nmstate says.
     pub current: Value,
     /// The wishes of its NodeNetworkState.
     pub own: Option<Value>,
     /// True if `current` leaves out interfaces, so that one that is missing there can exist.
     pub partial: bool,
-    /// The results of finished policies, by policy. Their captures are not carried out again, as
-    /// what they have found has moved.
-    pub done: BTreeMap<String, Value>,
+    /// The results of finished policies, by policy.
+    pub done: BTreeMap<String, Done>,
+}
+
+/// Labels and annotations of a node.
+#[derive(Clone, Debug, Default)]
+pub struct Metadata {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// The result of a finished policy on a node. Its captures are not carried out again, as what they
+/// have found has moved.
+#[derive(Clone, Debug, Default)]
+pub struct Done {
+    /// The desired state that it has made.
+    pub desired: Value,
+    /// The results of its captures.
+    pub captures: Captures,
+    /// The values that were granted with it.
+    pub values: NodeValues,
 }
 
 /// A change, and who wants it.
@@ -83,32 +106,26 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
     let mut layers = Vec::new();
     for (name, spec) in policies {
         if let Some(reason) = node
-            .labels
+            .metadata
             .as_ref()
-            .and_then(|labels| select(spec, labels).err())
+            .and_then(|known| select(spec, &known.labels).err())
         {
             plan.unselected.insert(name.clone(), reason.to_string());
             continue;
         }
         let rank = Rank::Policy(spec.priority.unwrap_or_default());
-        let kept = node.done.get(name).filter(|_| spec.capture.is_some());
-        match kept.map_or_else(
-            || {
-                render(spec, &current).map(|rendered| {
-                    if !rendered.cards.is_empty() {
-                        plan.cards.insert(name.clone(), rendered.cards);
-                    }
-                    rendered.desired
-                })
-            },
-            |kept| Ok(kept.clone()),
-        ) {
-            Ok(state) => layers.push(Layer {
-                owner: Owner::Policy(name.clone()),
-                rank,
-                state,
-            }),
-            Err(error) => drop(plan.failed.insert(name.clone(), error.to_string())),
+        match desired(node, name, spec, &current) {
+            Ok((state, cards)) => {
+                if !cards.is_empty() {
+                    plan.cards.insert(name.clone(), cards);
+                }
+                layers.push(Layer {
+                    owner: Owner::Policy(name.clone()),
+                    rank,
+                    state,
+                });
+            }
+            Err(error) => drop(plan.failed.insert(name.clone(), error)),
         }
     }
     match node.own.as_ref().map(own) {
@@ -146,6 +163,47 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
     plan.desired = merged.state;
     plan.owners = merged.owners;
     plan
+}
+
+/// The desired state of a policy on a node, and the part of each card in automatic bonding.
+fn desired(
+    node: &Node,
+    policy: &str,
+    spec: &Spec,
+    current: &Value,
+) -> Result<(Value, BTreeMap<String, Part>), String> {
+    let values = values(node, spec)?;
+    let done = node.done.get(policy).filter(|_| spec.capture.is_some());
+    if let Some(done) = done.filter(|done| done.values == values) {
+        return Ok((done.desired.clone(), BTreeMap::new()));
+    }
+    let given = Given {
+        values,
+        captures: done.map(|done| done.captures.clone()),
+        ..Given::default()
+    };
+    let rendered = render(spec, current, &given).map_err(|error| error.to_string())?;
+    Ok((rendered.desired, rendered.cards))
+}
+
+/// The values of a node that a policy refers to.
+fn values(node: &Node, spec: &Spec) -> Result<NodeValues, String> {
+    let references = References::of(spec.desired_state.as_ref().unwrap_or(&Value::Null));
+    let known = match &node.metadata {
+        Some(known) => known,
+        None if references.is_of_metadata() => {
+            return Err(format!(
+                "spec.desiredState refers to labels or annotations of the node {0}, and these are not known here: add its Node object, kubectl get node {0} -o yaml",
+                node.name
+            ));
+        }
+        None => &Metadata::default(),
+    };
+    references.of_node(Source {
+        name: &node.name,
+        labels: &known.labels,
+        annotations: &known.annotations,
+    })
 }
 
 impl Plan {
@@ -318,7 +376,10 @@ mod tests {
     fn node() -> Node {
         Node {
             name: "node-a".to_owned(),
-            labels: Some(BTreeMap::from([("rack".to_owned(), "r1".to_owned())])),
+            metadata: Some(Metadata {
+                labels: BTreeMap::from([("rack".to_owned(), "r1".to_owned())]),
+                annotations: BTreeMap::from([("mtu".to_owned(), "9000".to_owned())]),
+            }),
             current: json!({"capabilities": [], "interfaces": [
                 {"name": "eth0", "type": "ethernet", "state": "up", "mtu": 1500, "ifIndex": 2},
                 {"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500, "ifIndex": 3},
@@ -486,5 +547,68 @@ mod tests {
                 .starts_with("node-z\n  ? unknown")
         );
         assert_eq!(unknown("r1"), None);
+    }
+
+    fn description(text: &str) -> Value {
+        json!({"desiredState": {"interfaces": [{"name": "eth0", "description": text}]}})
+    }
+
+    #[test]
+    fn values_of_the_node_are_planned() {
+        let mtu = json!({"desiredState": {"interfaces": [
+            {"name": "eth1", "mtu": "{{ node.annotations['mtu'] }}"},
+        ], "hostname": {"config": "{{ node.name }}-{{ node.labels['rack'] }}"}}});
+        let policies = policies(&[("p", mtu)]);
+        let text = plan(&node(), &policies).text();
+        assert_eq!(
+            text,
+            "node-a\n  ~ interfaces[eth1].mtu: 1500 -> 9000\n  + hostname.config: node-a-r1\n"
+        );
+        let of_file = Node {
+            metadata: None,
+            ..node()
+        };
+        let text = plan(&of_file, &policies).text();
+        assert!(
+            text.contains(
+                "! p: spec.desiredState refers to labels or annotations of the node node-a"
+            ) && text.contains("kubectl get node node-a -o yaml"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_plan_names_the_value_that_a_node_lacks() {
+        let policies = policies(&[("p", description("{{ node.labels['zone'] }}"))]);
+        let plan = plan(&node(), &policies);
+        assert!(plan.says_something());
+        assert!(
+            plan.text().contains("! p: spec.desiredState.interfaces[0].description: {{ node.labels[\"zone\"] }} has no value, because the node node-a has no label zone"),
+            "{}",
+            plan.text()
+        );
+    }
+
+    /// The card has become the port of a bridge since, so its capture would find something else.
+    #[test]
+    fn captures_of_a_finished_policy_stay_when_a_value_changes() {
+        let mut spec = description("{{ capture.a.interfaces.0.name }} {{ node.labels['rack'] }}");
+        spec["capture"] = json!({"a": "interfaces.name==eth0"});
+        let policies = policies(&[("p", spec)]);
+        let mut node = node();
+        let done = |rack: &str| Done {
+            desired: json!({"interfaces": [{"name": "eth0", "description": "as done"}]}),
+            captures: Captures::from([("a".into(), json!({"interfaces": [{"name": "card"}]}))]),
+            values: NodeValues {
+                labels: BTreeMap::from([("rack".to_owned(), rack.to_owned())]),
+                ..NodeValues::default()
+            },
+        };
+        node.done = BTreeMap::from([("p".to_owned(), done("r1"))]);
+        let planned =
+            |node: &Node| plan(node, &policies).desired["interfaces"][0]["description"].clone();
+        assert_eq!(planned(&node), "as done");
+        node.done = BTreeMap::from([("p".to_owned(), done("r0"))]);
+        assert_eq!(planned(&node), "card r1");
     }
 }

@@ -10,11 +10,12 @@ use crate::{
     secrets::{self, SecretError},
     state,
     state_error::StateError,
+    template::{self, TemplateError},
     translate::{TranslateError, translate},
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
+use weft_api::node_network::{NodeNetworkConfigurationPolicySpec as Spec, NodeValues};
 
 /// A policy that makes no desired state on a node.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -25,9 +26,12 @@ pub enum RenderError {
     /// The match of interfaces.
     #[error(transparent)]
     Match(#[from] MatchError),
-    /// A capture, or a reference to one.
+    /// A capture.
     #[error("failure generating desiredState and capturedStates: {0}")]
     Capture(#[from] CaptureError),
+    /// A reference to a capture or to a value of the node.
+    #[error("failure generating desiredState and capturedStates: {0}")]
+    Template(#[from] TemplateError),
     /// A reference to a secret.
     #[error(transparent)]
     Secret(#[from] SecretError),
@@ -57,28 +61,35 @@ impl Rendered {
     }
 }
 
-/// Renders a policy on the state of a node: early spellings, interfaces that match, bonds that
-/// follow from what neighbors announce, captures, the VLANs of bridges' ports. The result is one
-/// that nmstate can read.
-pub fn render(spec: &Spec, current: &Value) -> Result<Rendered, RenderError> {
-    render_without(spec, current, &BTreeSet::new())
+/// The things that a policy is rendered with, next to the state of the node.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// The values of the node that the desired state refers to.
+    pub values: NodeValues,
+    /// The ports that leave their bonds: those [in doubt](Rendered::in_doubt) for
+    /// [`GRACE`](crate::bonding::GRACE).
+    pub leaving: BTreeSet<String>,
+    /// The results of captures that were carried out before and stay. `None`: they are carried out.
+    pub captures: Option<Captures>,
 }
 
-/// Renders a policy as [`render`] does. `leaving` are the ports that leave their bonds: those
-/// [in doubt](Rendered::in_doubt) for [`GRACE`](crate::bonding::GRACE).
-pub fn render_without(
-    spec: &Spec,
-    current: &Value,
-    leaving: &BTreeSet<String>,
-) -> Result<Rendered, RenderError> {
+/// Renders a policy on the state of a node: early spellings, interfaces that match, bonds that
+/// follow from what neighbors announce, captures and values of the node, the VLANs of bridges'
+/// ports. The result is one that nmstate can read.
+///
+/// # Errors
+/// The policy makes no desired state on this node.
+pub fn render(spec: &Spec, current: &Value, given: &Given) -> Result<Rendered, RenderError> {
     let wanted = spec.desired_state.clone().unwrap_or_else(state::empty);
     let translated = translate(&wanted).map_err(RenderError::Translate)?;
-    let (expanded, cards) = interfaces::expand(spec, &translated, current, leaving)?;
-    let captures = match &spec.capture {
-        Some(rules) => capture::execute(rules, current)?,
-        None => Captures::new(),
+    let (expanded, cards) = interfaces::expand(spec, &translated, current, &given.leaving)?;
+    let captures = match (&spec.capture, &given.captures) {
+        (Some(_), Some(kept)) => kept.clone(),
+        (Some(rules), None) => capture::execute(rules, current)?,
+        (None, _) => Captures::new(),
     };
-    let desired = bond::named(bridge::default_vlans(capture::fill(&expanded, &captures)?));
+    let filled = template::fill(&expanded, &captures, &given.values)?;
+    let desired = bond::named(bridge::default_vlans(filled));
     state::check(&secrets::conceal(&desired)?)?;
     Ok(Rendered {
         desired,
@@ -113,7 +124,14 @@ mod tests {
                 {"name": "eth2", "type": "ethernet", "state": "up"}
             ]
         });
-        render(&serde_json::from_value(spec).unwrap(), &current)
+        let given = Given {
+            values: NodeValues {
+                name: Some("node-1".to_owned()),
+                ..NodeValues::default()
+            },
+            ..Given::default()
+        };
+        render(&serde_json::from_value(spec).unwrap(), &current, &given)
     }
 
     #[test]
@@ -131,6 +149,7 @@ mod tests {
                 },
                 {
                     "name": "br1", "type": "linux-bridge", "state": "up",
+                    "description": "of {{ node.name }}",
                     "bridge": {"port": [{"name": "{{ capture.first.interfaces.0.name }}"}]}
                 },
             ]},
@@ -153,6 +172,7 @@ mod tests {
             desired["interfaces"][1]["bridge"]["port"][0]["vlan"]["mode"],
             "trunk"
         );
+        assert_eq!(desired["interfaces"][1]["description"], "of node-1");
         assert_eq!(captures.len(), 1);
         assert_eq!(rendered(json!({})).unwrap().desired, json!({}));
     }

@@ -101,7 +101,8 @@ fn policy(
         .to_owned();
     refuse(at, &review::policy(&name, &spec))?;
     probes.extend(spec.probes.iter().flatten().filter_map(Target::of));
-    let rendered = render::render(&spec, current).map_err(|error| anyhow!("{at}: {error}"))?;
+    let rendered = render::render(&spec, current, &render::Given::default())
+        .map_err(|error| anyhow!("{at}: {error}"))?;
     let parts = rendered.cards.iter();
     notes.extend(parts.map(|(card, part)| format!("note: policy {name}: {card} {part}")));
     Ok(Layer {

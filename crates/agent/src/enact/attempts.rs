@@ -129,6 +129,7 @@ mod tests {
             decision: Decision::Granted,
             retry: retry.map(str::to_owned),
             granted: None,
+            waits: None,
             status: Status::default(),
         }
     }

@@ -4,7 +4,7 @@
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use weft_api::{
     Condition,
-    node_network::{NodeNetworkConfigurationEnactmentStatus as Status, Outcome},
+    node_network::{NodeNetworkConfigurationEnactmentStatus as Status, Outcome, Waits},
 };
 use weft_plan::{
     escape,
@@ -23,11 +23,18 @@ pub(super) const REVERTED: &str = "successfully reverted";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Progressing,
-    Pending,
+    /// The node waits for others, or for this.
+    Pending(Option<Waits>),
     Aborted,
-    Available { message: &'static str },
-    Retrying { message: String },
-    Failed { message: String },
+    Available {
+        message: &'static str,
+    },
+    Retrying {
+        message: String,
+    },
+    Failed {
+        message: String,
+    },
 }
 
 impl State {
@@ -44,7 +51,7 @@ impl State {
             (Some(_), Some(message)) => Self::Retrying { message },
             (Some(_), None) => Self::Progressing,
             (None, Some(message)) => Self::Failed { message },
-            (None, None) if message("Pending").is_some() => Self::Pending,
+            (None, None) if message("Pending").is_some() => Self::Pending(waits(status)),
             (None, None) if message("Aborted").is_some() => Self::Aborted,
             (None, None) => match message("Available")?.as_str() {
                 REVERTED => Self::Available { message: REVERTED },
@@ -56,7 +63,7 @@ impl State {
     }
 
     /// Progressing, Failing, Available, Pending, Aborted. With reason and message.
-    fn parts(&self, name: &str) -> ([&'static str; 5], &'static str, String) {
+    fn parts(&self, name: &str) -> ([&'static str; 5], &str, String) {
         const T: &str = "True";
         const F: &str = "False";
         const U: &str = "Unknown";
@@ -66,11 +73,12 @@ impl State {
                 "ConfigurationProgressing",
                 "Applying desired state".into(),
             ),
-            Self::Pending => (
+            Self::Pending(None) => (
                 [F, F, F, T, F],
-                "MaxUnavailableLimitReached",
+                LIMIT_REACHED,
                 "Waiting for progressing nodes to finish".into(),
             ),
+            Self::Pending(Some(waits)) => ([F, F, F, T, F], &waits.reason, waits.message.clone()),
             Self::Aborted => (
                 [F, F, F, F, T],
                 "ConfigurationAborted",
@@ -100,10 +108,29 @@ impl State {
         };
         match self {
             Self::Available { .. } => Health::Ready(cause),
-            Self::Progressing | Self::Pending | Self::Retrying { .. } => Health::Reconciling(cause),
-            Self::Aborted | Self::Failed { .. } => Health::Stalled(cause),
+            Self::Progressing | Self::Pending(None) | Self::Retrying { .. } => {
+                Health::Reconciling(cause)
+            }
+            // A person must give the node the value.
+            Self::Pending(Some(_)) | Self::Aborted | Self::Failed { .. } => Health::Stalled(cause),
         }
     }
+}
+
+/// The reason of a node that waits for its turn.
+const LIMIT_REACHED: &str = "MaxUnavailableLimitReached";
+
+/// Reads from a status what a node waits for next to its turn.
+fn waits(status: &Status) -> Option<Waits> {
+    let pending = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "Pending")?;
+    let reason = pending.reason.clone()?;
+    (reason != LIMIT_REACHED).then(|| Waits {
+        reason,
+        message: pending.message.clone().unwrap_or_default(),
+    })
 }
 
 /// The reason of two policies that contradict each other.
@@ -264,6 +291,7 @@ mod tests {
             decision: Decision::Granted,
             retry: None,
             granted: None,
+            waits: None,
             status,
         }
     }
@@ -283,10 +311,19 @@ mod tests {
                 "Applying desired state",
             ),
             (
-                State::Pending,
+                State::Pending(None),
                 "False False False True False",
                 "MaxUnavailableLimitReached",
                 "Waiting for progressing nodes to finish",
+            ),
+            (
+                State::Pending(Some(Waits {
+                    reason: "WaitingForValue".into(),
+                    message: "no label".into(),
+                })),
+                "False False False True False",
+                "WaitingForValue",
+                "no label",
             ),
             (
                 State::Retrying {
@@ -358,7 +395,8 @@ mod tests {
         let message = || "m".to_owned();
         for (state, expected) in [
             (State::Progressing, "Reconciling"),
-            (State::Pending, "Reconciling"),
+            (State::Pending(None), "Reconciling"),
+            (State::Pending(Some(Waits::default())), "Stalled"),
             (State::Retrying { message: message() }, "Reconciling"),
             (State::Aborted, "Stalled"),
             (State::Failed { message: message() }, "Stalled"),

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use weft_api::node_network::{
-    Decision, NodeNetworkConfigurationEnactment, NodeNetworkConfigurationEnactmentStatus as Status,
-    NodeNetworkConfigurationPolicySpec as Spec,
+    Decision, Granted, NodeNetworkConfigurationEnactment,
+    NodeNetworkConfigurationEnactmentStatus as Status, Waits,
 };
 use weft_node_network::{
     claims::{Layer, Owner, Rank},
-    render::{RenderError, Rendered, render_without},
+    render::{Given, RenderError, Rendered, render},
     state,
 };
 
@@ -41,8 +41,10 @@ pub(super) struct Wish {
     pub generation: i64,
     pub decision: Decision,
     pub retry: Option<String>,
-    /// The granted specification, with its generation.
-    pub granted: Option<(i64, Spec)>,
+    /// The grant.
+    pub granted: Option<Granted>,
+    /// The thing that the node waits for, next to its turn.
+    pub waits: Option<Waits>,
     /// The last status, of this process if it has written one.
     pub status: Status,
 }
@@ -61,11 +63,8 @@ impl Wish {
             generation: wanted.generation,
             decision: wanted.decision,
             retry: wanted.retry.clone(),
-            granted: enactment
-                .spec
-                .granted
-                .as_ref()
-                .map(|granted| (granted.generation, granted.spec.clone())),
+            granted: enactment.spec.granted.clone(),
+            waits: wanted.waits.clone(),
             status: status
                 .or(enactment.status.as_ref())
                 .cloned()
@@ -122,39 +121,43 @@ impl Wish {
     pub fn corrects_drift(&self) -> bool {
         self.granted
             .as_ref()
-            .is_none_or(|(_, spec)| spec.drift.as_deref() != Some("report"))
+            .is_none_or(|granted| granted.spec.drift.as_deref() != Some("report"))
     }
 
     /// The desired state of what is granted.
     ///
     /// Captures were carried out on the host as it was: once a bridge has taken the place of a
     /// card, the card that has the default route is the bridge. So what they made is kept as long
-    /// as the policy stays the same. Matches of interfaces are looked at each time. `leaving` are
-    /// the ports that leave automatic bonds.
+    /// as the policy stays the same, and what they found as long as only values of the node change.
+    /// Matches of interfaces are looked at each time. `leaving` are the ports that leave automatic
+    /// bonds.
     pub fn render(
         &self,
         applied: Option<&Applied>,
         current: &Value,
-        leaving: &BTreeSet<String>,
+        leaving: BTreeSet<String>,
     ) -> Result<Rendered, RenderError> {
-        let Some((generation, spec)) = &self.granted else {
+        let Some(Granted {
+            generation,
+            spec,
+            values,
+        }) = &self.granted
+        else {
             return Ok(Rendered {
                 desired: state::empty(),
                 captures: Default::default(),
                 cards: Default::default(),
             });
         };
+        let captures = || {
+            self.status
+                .captured_states
+                .iter()
+                .flatten()
+                .map(|(name, captured)| (name.clone(), captured.state.clone().unwrap_or_default()))
+                .collect()
+        };
         if spec.capture.is_some() && self.standing() == Standing::Done {
-            let captures = || {
-                self.status
-                    .captured_states
-                    .iter()
-                    .flatten()
-                    .map(|(name, captured)| {
-                        (name.clone(), captured.state.clone().unwrap_or_default())
-                    })
-                    .collect()
-            };
             if let Some(applied) = applied.filter(|applied| applied.generation == *generation) {
                 return Ok(Rendered {
                     desired: applied.desired.clone(),
@@ -175,7 +178,17 @@ impl Wish {
                 });
             }
         }
-        render_without(spec, current, leaving)
+        // The policy was applied, and then a value of the node changed.
+        let is_applied = values.is_some()
+            && applied.is_some_and(|applied| applied.generation == *generation)
+            && self.status.policy_generation == Some(*generation)
+            && self.status.captured_states.is_some();
+        let given = Given {
+            values: values.clone().unwrap_or_default(),
+            leaving,
+            captures: is_applied.then(captures),
+        };
+        render(spec, current, &given)
     }
 
     /// The layer of this policy with this state.
@@ -183,7 +196,7 @@ impl Wish {
         let priority = self
             .granted
             .as_ref()
-            .and_then(|(_, spec)| spec.priority)
+            .and_then(|granted| granted.spec.priority)
             .unwrap_or_default();
         // A revert of a policy gives way to the wishes of all others.
         let rank = if self.decision == Decision::Revert {
@@ -196,5 +209,107 @@ impl Wish {
             rank,
             state,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+    use weft_api::node_network::{CapturedState, NodeValues};
+
+    use super::*;
+
+    /// A policy that was applied on the card eth0, which has become another one since.
+    fn wish(values: Option<NodeValues>) -> Wish {
+        let spec = json!({
+            "capture": {"card": "interfaces.type==ethernet"},
+            "desiredState": {"interfaces": [{
+                "name": "br0", "type": "linux-bridge",
+                "description": "{{ capture.card.interfaces.0.name }}",
+                "mtu": 1500,
+            }]}
+        });
+        let mut spec: weft_api::node_network::NodeNetworkConfigurationPolicySpec =
+            serde_json::from_value(spec).unwrap();
+        if values.is_some() {
+            spec.desired_state.as_mut().unwrap()["hostname"] =
+                json!({"config": "{{ node.labels['rack'] }}"});
+        }
+        let captured = CapturedState {
+            state: Some(json!({"interfaces": [{"name": "eth0", "type": "ethernet"}]})),
+            meta_info: None,
+        };
+        Wish {
+            name: "node-1.p".into(),
+            policy: "p".into(),
+            observed: 2,
+            generation: 1,
+            decision: Decision::Granted,
+            retry: None,
+            granted: Some(Granted {
+                generation: 1,
+                spec,
+                values,
+            }),
+            waits: None,
+            status: Status {
+                observed_generation: Some(1),
+                policy_generation: Some(1),
+                captured_states: Some(BTreeMap::from([("card".to_owned(), captured)])),
+                ..Status::default()
+            },
+        }
+    }
+
+    fn rendered(wish: &Wish, generation: i64) -> Value {
+        let applied = Applied {
+            generation,
+            desired: state::empty(),
+            undo: state::empty(),
+        };
+        let now = json!({"interfaces": [{"name": "eth9", "type": "ethernet"}]});
+        wish.render(Some(&applied), &now, BTreeSet::new())
+            .unwrap()
+            .desired
+    }
+
+    fn of_rack(rack: &str) -> Option<NodeValues> {
+        Some(NodeValues {
+            labels: BTreeMap::from([("rack".to_owned(), rack.to_owned())]),
+            ..NodeValues::default()
+        })
+    }
+
+    #[test]
+    fn captures_keep_their_results_when_a_value_of_the_node_changes() {
+        let state = rendered(&wish(of_rack("r2")), 1);
+        assert_eq!(state["hostname"]["config"], "r2");
+        assert_eq!(state["interfaces"][0]["description"], "eth0");
+    }
+
+    #[test]
+    fn captures_are_carried_out_until_their_generation_was_applied() {
+        let state = rendered(&wish(of_rack("r2")), 0);
+        assert_eq!(state["interfaces"][0]["description"], "eth9");
+        let state = rendered(&wish(None), 1);
+        assert_eq!(state["interfaces"][0]["description"], "eth9");
+    }
+
+    #[test]
+    fn a_grant_without_the_value_fails_with_its_name() {
+        let error = wish(Some(NodeValues::default()))
+            .render(
+                None,
+                &json!({"interfaces": [{"name": "eth9", "type": "ethernet"}]}),
+                BTreeSet::new(),
+            )
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("desiredState.hostname.config: node.labels[\"rack\"] is not known here"),
+            "{error}"
+        );
     }
 }

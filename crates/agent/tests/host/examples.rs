@@ -14,6 +14,13 @@ use crate::support::{
 /// The label of the nodes that an example is for. Node-1 has it.
 const WORKER: &str = "node-role.kubernetes.io/worker";
 
+/// The addresses in the annotations of the nodes.
+const ANNOTATED: [(&str, &str); 3] = [
+    ("node-1", "192.0.2.11"),
+    ("node-2", "192.0.2.12"),
+    ("node-3", "192.0.2.13"),
+];
+
 /// The example of a policy that fails.
 const FAILS: &str = "missing-card.yaml";
 
@@ -29,6 +36,15 @@ pub fn wants_open_vswitch(policy: &Value) -> bool {
 
 /// Prepares the hosts for an example.
 async fn prepare(weft: &Installation, file: &str) {
+    if file == "address-from-annotation.yaml" {
+        for (host, address) in ANNOTATED {
+            let annotation = format!("example.com/storage-address={address}");
+            weft.lab()
+                .kubectl(&["annotate", "node", host, &annotation])
+                .await
+                .unwrap();
+        }
+    }
     if file == "dhcp-to-static.yaml" {
         let dhcp = "connection add type ethernet ifname eth1 con-name eth1 ipv4.method auto ipv4.route-metric 900 ipv6.method disabled";
         for host in weft.lab().hosts() {
@@ -169,6 +185,12 @@ async fn assert_special(weft: &Installation, file: &str) {
                     "on {}",
                     host.name()
                 );
+            }
+        }
+        "address-from-annotation.yaml" => {
+            for (host, address) in ANNOTATED {
+                let found = addresses(weft.host(host).unwrap(), "eth2").await;
+                assert_eq!(found, [address], "on {host}");
             }
         }
         "ethernet-forwarding.yaml" => assert_forwards(one).await,

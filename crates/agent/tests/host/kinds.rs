@@ -17,7 +17,8 @@ use crate::{
 
 /// Examples without a file in `kinds/`: one for cards of type ethernet, a policy that fails, another
 /// kind of object, and probes of an API server.
-const WITHOUT_TRIAL: [&str; 4] = [
+const WITHOUT_TRIAL: [&str; 5] = [
+    "address-from-annotation.yaml",
     "lldp.yaml",
     "missing-card.yaml",
     "nmstate.yaml",

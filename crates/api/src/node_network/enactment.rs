@@ -71,6 +71,22 @@ pub struct Wanted {
     /// failed try again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<String>,
+
+    /// The cause of Pending, if the node waits for something else than other nodes: a value that
+    /// the desired state refers to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Waits>,
+}
+
+/// The thing that a node waits for, next to its turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Waits {
+    /// The reason of the condition Pending, for example WaitingForValue.
+    pub reason: String,
+
+    /// The field, the missing value, the rule and the fix.
+    pub message: String,
 }
 
 /// The operator's decision.
@@ -100,6 +116,27 @@ pub struct Granted {
     /// The specification of the policy at that generation.
     #[schemars(schema_with = "schemas::open")]
     pub spec: NodeNetworkConfigurationPolicySpec,
+
+    /// The values of the node that the desired state refers to. Omitted if it refers to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<NodeValues>,
+}
+
+/// The values of a node that a desired state refers to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeValues {
+    /// The name of the node, for {{ node.name }}.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+
+    /// Labels of the node, for {{ node.labels["KEY"] }}.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+
+    /// Annotations of the node, for {{ node.annotations["KEY"] }}.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// The result on the node.

@@ -30,8 +30,8 @@ pub use admission::{AGENT_ACCOUNT, AGENTS_POLICY, admission};
 pub use crd::crds;
 pub use enactment::{
     CapturedState, Decision, Granted, NodeNetworkConfigurationEnactment,
-    NodeNetworkConfigurationEnactmentSpec, NodeNetworkConfigurationEnactmentStatus, Outcome,
-    StateMetaInfo, Wanted,
+    NodeNetworkConfigurationEnactmentSpec, NodeNetworkConfigurationEnactmentStatus, NodeValues,
+    Outcome, StateMetaInfo, Waits, Wanted,
 };
 pub use installation::{
     DnsProbeConfiguration, InterfaceFilter, MetricsConfiguration, NMState, NMStateSpec,

@@ -48,7 +48,9 @@ pub struct NodeNetworkConfigurationPolicySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<BTreeMap<String, String>>,
 
-    /// The wanted network of each node, in the form of nmstate. Omitted parts stay as they are.
+    /// The wanted network of each node, in the form of nmstate. Omitted parts stay as they are. Texts
+    /// may refer to captures and to the node: {{ capture.NAME.PATH }}, {{ node.name }},
+    /// {{ node.labels["KEY"] }} and {{ node.annotations["KEY"] }}.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::open")]
     pub desired_state: Option<Value>,

@@ -53,7 +53,14 @@ impl Person {
         }
         // An agent that tries again is at work, although it has failed once.
         let retries = holds("Failing") && holds("Progressing");
-        let troubles = ["Blocked", "Degraded", "Failing", "Aborted", "Conflict"];
+        let troubles = [
+            "Blocked",
+            "Degraded",
+            "Failing",
+            "Aborted",
+            "Conflict",
+            "ValueMissing",
+        ];
         if troubles.into_iter().any(holds) && !retries {
             Self::InTrouble
         } else if ["Progressing", "Pending"].into_iter().any(holds) {

@@ -615,3 +615,116 @@ fn another_operator_in_the_way_is_told_first_and_its_own_words_stay() {
     cluster.policies.get_mut("p").unwrap()["status"] = theirs;
     assert_eq!(say(&cluster), None);
 }
+
+/// The values that were granted with a policy.
+fn values(cluster: &Cluster, node: &str) -> Value {
+    cluster.enactments[&format!("{node}.p")]["spec"]["granted"]["values"].clone()
+}
+
+fn of_role() -> Value {
+    json!({"hostname": {"config": "{{ node.name }}-{{ node.labels['role'] }}"}})
+}
+
+#[test]
+fn a_node_that_lacks_a_label_waits_and_the_others_go_on() {
+    let mut cluster = Cluster::with_nodes(3);
+    cluster.nodes.get_mut("node-0").unwrap()["metadata"]["labels"] = json!({});
+    cluster.apply("p", json!({"maxUnavailable": 1, "desiredState": of_role()}));
+    cluster.operate();
+    assert_eq!(
+        decisions(&cluster, "p"),
+        ["Pending", "Granted", "Pending"],
+        "a node that lacks a value takes no slot"
+    );
+    let waits = |cluster: &Cluster, node: &str| {
+        cluster.enactments[&format!("{node}.p")]["spec"]["wanted"]["waits"].clone()
+    };
+    assert_eq!(waits(&cluster, "node-0")["reason"], "WaitingForValue");
+    assert_eq!(
+        waits(&cluster, "node-2"),
+        Value::Null,
+        "that of its turn only"
+    );
+    cluster.settle(true);
+    assert_eq!(decisions(&cluster, "p"), ["Pending", "Granted", "Granted"]);
+    assert_eq!(
+        values(&cluster, "node-1"),
+        json!({"name": "node-1", "labels": {"role": "worker"}})
+    );
+    let status = cluster.status("p");
+    let said = |status: &Value, name: &str| {
+        let all = status["conditions"].as_array().unwrap();
+        all.iter().find(|one| one["type"] == name).cloned()
+    };
+    let lacking = said(&status, "ValueMissing").unwrap();
+    assert_eq!(lacking["reason"], "NodeValueMissing");
+    let message = lacking["message"].as_str().unwrap();
+    assert!(
+        message.starts_with(
+            "node-0: spec.desiredState.hostname.config: {{ node.labels[\"role\"] }} has no value"
+        ) && message.contains("kubectl label node node-0 role=VALUE"),
+        "{message}"
+    );
+    assert_eq!(
+        said(&status, "Stalled").unwrap()["reason"],
+        "NodeValueMissing"
+    );
+    assert_eq!(
+        cluster.says("p").1,
+        "Policy is progressing 2/3 nodes finished"
+    );
+    cluster.label("node-0", "worker");
+    cluster.settle(true);
+    assert_eq!(
+        cluster.says("p"),
+        ("Available", "3/3 nodes successfully configured".into())
+    );
+    assert_eq!(said(&cluster.status("p"), "ValueMissing"), None);
+}
+
+#[test]
+fn another_value_is_granted_within_the_limits_and_a_lost_one_is_kept() {
+    let mut cluster = Cluster::with_nodes(3);
+    cluster.apply("p", json!({"maxUnavailable": 1, "desiredState": of_role()}));
+    cluster.settle(true);
+    let before = cluster.enactments["node-2.p"].clone();
+    cluster.label("node-0", "storage");
+    cluster.label("node-1", "storage");
+    cluster.operate();
+    assert_eq!(
+        (
+            values(&cluster, "node-0")["labels"]["role"].clone(),
+            values(&cluster, "node-1")["labels"]["role"].clone()
+        ),
+        (json!("storage"), json!("worker")),
+        "one node at a time"
+    );
+    cluster.settle(true);
+    assert_eq!(
+        values(&cluster, "node-1")["labels"]["role"],
+        json!("storage")
+    );
+    assert_eq!(
+        cluster.enactments["node-2.p"], before,
+        "nothing changed there"
+    );
+    cluster.nodes.get_mut("node-2").unwrap()["metadata"]["labels"] = json!({});
+    cluster.settle(true);
+    let object = &cluster.enactments["node-2.p"]["spec"];
+    assert_eq!(object["wanted"]["decision"], "Pending");
+    assert_eq!(
+        object["granted"], before["spec"]["granted"],
+        "it keeps what it has"
+    );
+}
+
+#[test]
+fn a_node_that_failed_with_a_value_gets_another_try_with_the_next_one() {
+    let mut cluster = Cluster::with_nodes(1);
+    cluster.apply("p", json!({"desiredState": of_role()}));
+    cluster.settle(false);
+    assert_eq!(cluster.says("p").0, "Degraded");
+    cluster.label("node-0", "storage");
+    cluster.settle(true);
+    assert_eq!(cluster.says("p").0, "Available");
+}

@@ -99,10 +99,16 @@ fn happen(cluster: &mut Cluster, happening: &Happening) {
                 .policies
                 .get(&policy(number))
                 .map(|policy| policy["metadata"]["generation"].to_string());
+            // One of them refers to the label that events change.
+            let label = if number == 1 {
+                "-{{ node.labels['role'] }}"
+            } else {
+                ""
+            };
             cluster.merge(
                 &policy(number),
                 "desiredState",
-                json!({"hostname": {"config": format!("h{}", now.unwrap_or_default())}}),
+                json!({"hostname": {"config": format!("h{}{label}", now.unwrap_or_default())}}),
             );
         }
         Happening::Limited(number, limit) => {

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use weft_api::node_network::{NodeValues, Waits};
+
 use super::{
     limit,
     standing::{Standing, holds, is_in_flux},
     view::{Decision, Enactment, Node, Phase, Policy, Wanted, World},
 };
+use crate::values::{Source, VALUE};
 
 /// Something to write. Each can be done, or not done, without the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub enum Action {
         node: String,
         /// The decision.
         wanted: Wanted,
+        /// The values of the node that are granted with it.
+        values: Option<NodeValues>,
     },
     /// Decide anew. If it is granted, with the policy's specification, else what was granted before
     /// stays.
@@ -40,6 +45,8 @@ pub enum Action {
         node: String,
         /// The decision.
         wanted: Wanted,
+        /// The values of the node that are granted with it.
+        values: Option<NodeValues>,
     },
     /// Delete an enactment.
     Delete {
@@ -194,6 +201,10 @@ pub(super) struct OnNode<'a> {
     pub(super) is_matched: bool,
     pub(super) enactment: Option<&'a Enactment>,
     pub(super) standing: Standing,
+    /// The values of the node that the policy refers to. `None` if it refers to none.
+    values: Option<NodeValues>,
+    /// The value that it lacks. Until it has it, nothing is granted there.
+    pub(super) waits: Option<Waits>,
 }
 
 impl OnNode<'_> {
@@ -244,6 +255,21 @@ impl<'a> Rollout<'a> {
                 None if !is_matched => return None,
                 _ => Standing::of(policy, enactment),
             };
+            let (values, waits) = match is_matched {
+                true => wanted_values(policy, node_name, node),
+                false => (None, None),
+            };
+            let is_granted = |enactment: &&Enactment| {
+                let wanted = enactment.wanted.as_ref();
+                wanted.is_some_and(|wanted| wanted.decision == Decision::Granted)
+            };
+            let has_others = enactment
+                .filter(is_granted)
+                .is_some_and(|enactment| waits.is_some() || enactment.values != values);
+            let standing = match is_matched && has_others {
+                true => standing.with_other_values(),
+                false => standing,
+            };
             let is_left_alone = world.left_alone.contains(node_name);
             let standing = if is_left_alone {
                 Standing::Waiting
@@ -270,6 +296,8 @@ impl<'a> Rollout<'a> {
                 is_matched,
                 enactment,
                 standing,
+                values,
+                waits,
             })
         });
         Self {
@@ -361,6 +389,7 @@ impl<'a> Rollout<'a> {
             generation: self.policy.generation,
             decision: Decision::Revert,
             retry: self.policy.retry.clone(),
+            waits: None,
         };
         self.grant(slots, &wanted, leaving, actions);
     }
@@ -397,12 +426,17 @@ impl<'a> Rollout<'a> {
             .into_iter()
             .filter(|node| node.standing == Standing::Waiting && node.can_act())
         {
+            let mut decision = decision.clone();
+            if decision.decision == Decision::Pending {
+                decision.waits = node.waits.clone();
+            }
             let is_said = node
                 .enactment
                 .and_then(|enactment| enactment.wanted.as_ref())
                 .is_some_and(|said| {
                     said.generation == decision.generation
                         && said.decision == decision.decision
+                        && said.waits == decision.waits
                         && self.policy.is_current_try(said)
                 });
             let of_this = node.enactment.is_some_and(|enactment| {
@@ -432,6 +466,9 @@ impl<'a> Rollout<'a> {
                 Standing::Waiting | Standing::InFlux { current: false }
             ) && node.can_act()
         });
+        // A node that lacks a value takes no slot from others.
+        let (lacking, mut nodes): (Vec<_>, Vec<_>) =
+            nodes.into_iter().partition(|node| node.waits.is_some());
         nodes.sort_by_key(|node| !slots.busy.contains(node.name));
         nodes.retain(|node| {
             let taken = slots.take(node.name);
@@ -440,23 +477,46 @@ impl<'a> Rollout<'a> {
             }
             !taken
         });
-        nodes
+        nodes.into_iter().chain(lacking).collect()
     }
 
     fn write(&self, node: &OnNode, wanted: &Wanted) -> Action {
         let (policy, node_name, wanted) =
             (self.name.to_owned(), node.name.to_owned(), wanted.clone());
+        let is_granted = wanted.decision == Decision::Granted;
+        let values = node.values.clone().filter(|_| is_granted);
         match node.enactment {
             Some(_) => Action::Change {
                 policy,
                 node: node_name,
                 wanted,
+                values,
             },
             None => Action::Create {
                 policy,
                 node: node_name,
                 wanted,
+                values,
             },
+        }
+    }
+}
+
+/// Returns the values of a node that a policy refers to, or the value that the node lacks.
+fn wanted_values(policy: &Policy, name: &str, node: &Node) -> (Option<NodeValues>, Option<Waits>) {
+    if policy.references.is_empty() {
+        return (None, None);
+    }
+    let source = Source {
+        name,
+        labels: &node.labels,
+        annotations: &node.annotations,
+    };
+    match policy.references.of_node(source) {
+        Ok(values) => (Some(values), None),
+        Err(message) => {
+            let reason = VALUE.to_owned();
+            (None, Some(Waits { reason, message }))
         }
     }
 }

@@ -32,6 +32,16 @@ impl Standing {
         Self::towards(Decision::Granted, policy, enactment)
     }
 
+    /// The same, where the values of the node differ from those that were granted: another grant is
+    /// due, or the node waits for a value.
+    pub(super) fn with_other_values(self) -> Self {
+        match self {
+            Self::InFlux { .. } => Self::InFlux { current: false },
+            Self::Done | Self::Failed => Self::Waiting,
+            Self::Aborted | Self::Waiting => self,
+        }
+    }
+
     /// The same on a node that is to put back what the policy changed.
     pub(super) fn of_leaving(policy: &Policy, enactment: &Enactment) -> Self {
         Self::towards(Decision::Revert, policy, Some(enactment))
@@ -117,6 +127,7 @@ mod tests {
                 generation: 7,
                 decision,
                 retry: Some("a".into()),
+                waits: None,
             }),
             observed: Some(observed),
             phase,

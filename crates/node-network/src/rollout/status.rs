@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use weft_api::node_network::Waits;
 use weft_plan::{
     escape,
     health::{self, Cause, Health},
@@ -44,6 +45,8 @@ pub struct Summary {
     /// On how many nodes another policy contradicts it. Of the first the name, and what its agent
     /// says.
     conflict: Option<(usize, String, String)>,
+    /// On how many nodes a value is missing. Of the first the name, and the value.
+    lacking: Option<(usize, String, Waits)>,
     /// The failed write of the operator.
     trouble: Option<String>,
 }
@@ -121,6 +124,7 @@ impl Summary {
             ),
             failure,
             conflict: conflict(rollout),
+            lacking: lacking(rollout),
             trouble: None,
         }
     }
@@ -205,20 +209,13 @@ impl Summary {
     /// its times.
     pub fn status(&self, generation: i64, previous: &Value, now: Timestamp) -> Value {
         let verdict = self.verdict();
+        let is_leaving = self.leaving.is_some();
         let mut status = previous.as_object().cloned().unwrap_or_default();
         status.insert("observedGeneration".to_owned(), generation.into());
-        let conflict = self
-            .conflict
-            .as_ref()
-            .filter(|_| self.leaving.is_none())
-            .map(|(count, node, message)| {
-                let others = if *count > 1 {
-                    format!("; and on {} more nodes", count - 1)
-                } else {
-                    String::new()
-                };
-                format!("{node}: {message}{others}")
-            });
+        let conflict = self.conflict.as_ref().filter(|_| !is_leaving);
+        let conflict = conflict.map(|(count, node, message)| on_nodes(*count, node, message));
+        let lacking = self.lacking.as_ref().filter(|_| !is_leaving);
+        let lacking = lacking.map(|(count, node, waits)| on_nodes(*count, node, &waits.message));
         // The last one, and there only while it holds: `kubectl get` shows the first that is True.
         let conflict = conflict.as_ref().map(|message| Said {
             name: CONFLICT,
@@ -226,11 +223,18 @@ impl Summary {
             reason: DISAGREE,
             message,
         });
-        let health = verdict.health(conflict.as_ref());
+        let lacking = lacking.as_ref().map(|message| Said {
+            name: LACKING,
+            status: "True",
+            reason: MISSING,
+            message,
+        });
+        let health = verdict.health(conflict.as_ref().or(lacking.as_ref()));
         let conditions = verdict
             .conditions()
             .into_iter()
             .chain(conflict)
+            .chain(lacking)
             .chain(of_health(&health));
         let conditions: Vec<_> = conditions
             .map(|condition| condition.value(generation, &previous["conditions"], now))
@@ -290,6 +294,24 @@ fn conflict(rollout: &Rollout) -> Option<(usize, String, String)> {
     Some((1 + all.count(), node, message))
 }
 
+/// The values that nodes lack for this policy.
+fn lacking(rollout: &Rollout) -> Option<(usize, String, Waits)> {
+    let mut all = rollout
+        .matching()
+        .filter(|node| !node.is_left_alone)
+        .filter_map(|node| Some((node.name.to_owned(), node.waits.clone()?)));
+    let (node, waits) = all.next()?;
+    Some((1 + all.count(), node, waits))
+}
+
+/// The message of one of these nodes.
+fn on_nodes(count: usize, node: &str, message: &str) -> String {
+    match count {
+        0 | 1 => format!("{node}: {message}"),
+        _ => format!("{node}: {message}; and on {} more nodes", count - 1),
+    }
+}
+
 fn some(names: &[String]) -> String {
     let named = names
         .iter()
@@ -325,6 +347,9 @@ const FAILED: &str = "FailedToConfigure";
 const CONFIGURED: &str = "SuccessfullyConfigured";
 const NO_NODE: &str = "NoMatchingNode";
 const DISAGREE: &str = "PoliciesDisagree";
+/// The condition of a policy that refers to a value which a node lacks.
+const LACKING: &str = "ValueMissing";
+const MISSING: &str = "NodeValueMissing";
 
 impl Verdict {
     fn conditions(&self) -> [Said<'_>; 4] {
@@ -366,16 +391,16 @@ impl Verdict {
 }
 
 impl Verdict {
-    /// Returns the verdict for kstatus. A policy that matches no node is done. A contradiction
-    /// waits for a person, whatever the nodes have.
-    fn health(&self, conflict: Option<&Said<'_>>) -> Health {
+    /// Returns the verdict for kstatus. A policy that matches no node is done. A contradiction or a
+    /// missing value waits for a person, whatever the nodes have.
+    fn health(&self, obstacle: Option<&Said<'_>>) -> Health {
         let cause = |reason: &str, message: &str| Cause {
             reason: reason.to_owned(),
             message: message.to_owned(),
         };
-        match (self, conflict) {
+        match (self, obstacle) {
             (Self::Failed(message), _) => Health::Stalled(cause(FAILED, message)),
-            (_, Some(conflict)) => Health::Stalled(cause(conflict.reason, conflict.message)),
+            (_, Some(obstacle)) => Health::Stalled(cause(obstacle.reason, obstacle.message)),
             (Self::NotMatching(message), None) => Health::Ready(cause(NO_NODE, message)),
             (Self::Progressing(message), None) => Health::Reconciling(cause(PROGRESSING, message)),
             (Self::Available(message), None) => Health::Ready(cause(CONFIGURED, message)),

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use weft_api::node_network::NodeValues;
 
 use super::{
     Action, Decision, Enactment, Node, Policy, Wanted, World, decide, limit,
@@ -241,6 +242,7 @@ impl Cluster {
                 policy,
                 node,
                 wanted,
+                values,
             } => {
                 let name = enactment_name(policy, node);
                 assert!(
@@ -258,13 +260,14 @@ impl Cluster {
                     "spec": {"policy": policy, "nodeName": node}
                 });
                 self.enactments.insert(name, object);
-                self.change(policy, node, wanted);
+                self.change(policy, node, wanted, values.as_ref());
             }
             Action::Change {
                 policy,
                 node,
                 wanted,
-            } => self.change(policy, node, wanted),
+                values,
+            } => self.change(policy, node, wanted, values.as_ref()),
             Action::Delete { name, uid } => {
                 if self
                     .enactments
@@ -278,7 +281,7 @@ impl Cluster {
         }
     }
 
-    fn change(&mut self, policy: &str, node: &str, wanted: &Wanted) {
+    fn change(&mut self, policy: &str, node: &str, wanted: &Wanted, values: Option<&NodeValues>) {
         let of = &self.policies[policy];
         let (uid, generation, spec) = (
             of["metadata"]["uid"].clone(),
@@ -294,6 +297,9 @@ impl Cluster {
         object["spec"]["wanted"] = wanted.to_value();
         if wanted.decision == Decision::Granted {
             object["spec"]["granted"] = json!({"generation": generation, "spec": spec});
+            if let Some(values) = values {
+                object["spec"]["granted"]["values"] = json!(values);
+            }
         }
         if object["spec"] != before {
             object["metadata"]["generation"] =

@@ -9,11 +9,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
-use weft_api::node_network::{AGENT_UNTIL_ANNOTATION, NODE_LABEL, POLICY_LABEL, RETRY_ANNOTATION};
+use weft_api::node_network::{
+    AGENT_UNTIL_ANNOTATION, NODE_LABEL, NodeValues, POLICY_LABEL, RETRY_ANNOTATION, Waits,
+};
 use weft_plan::{Live, Problem};
 
 use super::selection::Selection;
-use crate::review;
+use crate::{review, values::References};
 
 /// Keeps a policy until the nodes have put back what it changed.
 pub const FINALIZER: &str = "weft.network/revert";
@@ -62,6 +64,8 @@ pub struct Policy {
     pub(super) priority: i64,
     /// Nodes put back what it changed when it goes.
     pub(super) reverts: bool,
+    /// The values of a node that its desired state refers to.
+    pub(super) references: References,
     /// The mistake in it. Then no node gets the policy.
     pub(super) refusal: Option<String>,
 }
@@ -89,6 +93,7 @@ impl Policy {
             max_unavailable: serde_json::from_value(spec["maxUnavailable"].clone()).ok(),
             priority: spec["priority"].as_i64().unwrap_or_default(),
             reverts: spec["onDelete"] == "revert",
+            references: References::of(&spec["desiredState"]),
             refusal: refusal(&text(&metadata["name"]).unwrap_or_default(), spec),
         }
     }
@@ -110,6 +115,7 @@ impl Policy {
             generation: self.generation,
             decision,
             retry: self.retry.clone(),
+            waits: None,
         }
     }
 }
@@ -152,6 +158,8 @@ pub struct Node {
     pub uid: String,
     /// `metadata.labels`
     pub(super) labels: BTreeMap<String, String>,
+    /// `metadata.annotations`
+    pub(super) annotations: BTreeMap<String, String>,
     /// Its condition `Ready` is True.
     pub(super) is_ready: bool,
 }
@@ -160,10 +168,13 @@ impl Node {
     /// Reads a Node.
     pub fn of(object: &Value) -> Self {
         let conditions = object["status"]["conditions"].as_array();
+        let map = |field: &str| {
+            serde_json::from_value(object["metadata"][field].clone()).unwrap_or_default()
+        };
         Self {
             uid: Live::of(object).uid().to_owned(),
-            labels: serde_json::from_value(object["metadata"]["labels"].clone())
-                .unwrap_or_default(),
+            labels: map("labels"),
+            annotations: map("annotations"),
             is_ready: conditions.is_some_and(|all| {
                 all.iter()
                     .any(|one| one["type"] == "Ready" && one["status"] == "True")
@@ -211,6 +222,8 @@ pub struct Wanted {
     pub(super) decision: Decision,
     /// Which try it is: the policy's annotation [`RETRY_ANNOTATION`].
     pub(super) retry: Option<String>,
+    /// The thing that the node waits for, next to its turn.
+    pub(super) waits: Option<Waits>,
 }
 
 impl Wanted {
@@ -219,6 +232,7 @@ impl Wanted {
             generation: value["generation"].as_i64()?,
             decision: value["decision"].as_str()?.parse().ok()?,
             retry: value["retry"].as_str().map(str::to_owned),
+            waits: serde_json::from_value(value["waits"].clone()).ok(),
         })
     }
 
@@ -227,6 +241,9 @@ impl Wanted {
         let mut value = json!({"generation": self.generation, "decision": self.decision.as_str()});
         if let Some(retry) = &self.retry {
             value["retry"] = retry.as_str().into();
+        }
+        if let Some(waits) = &self.waits {
+            value["waits"] = json!({"reason": waits.reason, "message": waits.message});
         }
         value
     }
@@ -308,6 +325,8 @@ pub struct Enactment {
     pub(super) wanted: Option<Wanted>,
     /// True if anything was ever granted.
     pub(super) has_granted: bool,
+    /// The values that were granted last.
+    pub(super) values: Option<NodeValues>,
     /// It is being deleted.
     pub(super) is_deleted: bool,
     /// The [`Enactment::generation`] that its agent speaks of.
@@ -367,6 +386,7 @@ impl Enactment {
             policy_uid: text(&spec["policyUid"]),
             wanted: Wanted::of(&spec["wanted"]),
             has_granted: spec["granted"].is_object(),
+            values: serde_json::from_value(spec["granted"]["values"].clone()).ok(),
             is_deleted: !metadata["deletionTimestamp"].is_null(),
             observed: status["observedGeneration"].as_i64(),
             phase,

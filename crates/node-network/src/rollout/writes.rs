@@ -1,23 +1,36 @@
 //! The bodies of what is written.
 
 use serde_json::{Value, json};
-use weft_api::node_network::{GROUP, NODE_LABEL, POLICY_LABEL, enactment, node_label};
+use weft_api::node_network::{GROUP, NODE_LABEL, NodeValues, POLICY_LABEL, enactment, node_label};
 
 use super::view::{Decision, Enactment, Node, Policy, Wanted, enactment_name};
 
-fn spec(policy: (&str, &Policy), node: &str, wanted: &Wanted) -> Value {
+fn spec(
+    policy: (&str, &Policy),
+    node: &str,
+    wanted: &Wanted,
+    values: Option<&NodeValues>,
+) -> Value {
     let (name, policy) = policy;
     let mut spec = json!({
         "policy": name, "policyUid": policy.uid, "nodeName": node, "wanted": wanted.to_value()
     });
     if wanted.decision == Decision::Granted {
         spec["granted"] = json!({"generation": policy.generation, "spec": *policy.spec});
+        if let Some(values) = values {
+            spec["granted"]["values"] = json!(values);
+        }
     }
     spec
 }
 
 /// A new enactment. It goes with its Node. The garbage collector sees to that.
-pub fn enactment(policy: (&str, &Policy), node: (&str, &Node), wanted: &Wanted) -> Value {
+pub fn enactment(
+    policy: (&str, &Policy),
+    node: (&str, &Node),
+    wanted: &Wanted,
+    values: Option<&NodeValues>,
+) -> Value {
     json!({
         "apiVersion": format!("{GROUP}/{}", enactment::VERSION),
         "kind": enactment::KIND,
@@ -28,17 +41,22 @@ pub fn enactment(policy: (&str, &Policy), node: (&str, &Node), wanted: &Wanted) 
                 {"apiVersion": "v1", "kind": "Node", "name": node.0, "uid": node.1.uid}
             ],
         },
-        "spec": spec(policy, node.0, wanted),
+        "spec": spec(policy, node.0, wanted, values),
     })
 }
 
 /// A JSON patch (RFC 6902) of an enactment that is there: what is granted is replaced as a whole,
 /// and stays where nothing is granted.
-pub fn change(policy: (&str, &Policy), enactment: &Enactment, wanted: &Wanted) -> Value {
+pub fn change(
+    policy: (&str, &Policy),
+    enactment: &Enactment,
+    wanted: &Wanted,
+    values: Option<&NodeValues>,
+) -> Value {
     let test = json!({"op": "test", "path": "/metadata/uid", "value": enactment.uid});
     if wanted.decision == Decision::Granted || enactment.wanted.is_none() {
         return json!([
-            test, {"op": "add", "path": "/spec", "value": spec(policy, &enactment.node, wanted)}
+            test, {"op": "add", "path": "/spec", "value": spec(policy, &enactment.node, wanted, values)}
         ]);
     }
     json!([
@@ -67,6 +85,7 @@ mod tests {
             ("policy", &policy),
             ("node", &node),
             &policy.wants(Decision::Granted),
+            None,
         );
         insta::with_settings!({sort_maps => true}, { insta::assert_json_snapshot!(created) });
         let mut object = created;
@@ -93,11 +112,17 @@ mod tests {
             paths(change(
                 ("policy", &policy),
                 &view,
-                &policy.wants(Decision::Granted)
+                &policy.wants(Decision::Granted),
+                None
             )),
             ["/metadata/uid", "/spec"]
         );
-        let waits = change(("policy", &policy), &view, &policy.wants(Decision::Pending));
+        let waits = change(
+            ("policy", &policy),
+            &view,
+            &policy.wants(Decision::Pending),
+            None,
+        );
         assert_eq!(
             paths(waits),
             ["/metadata/uid", "/spec/policyUid", "/spec/wanted"]
@@ -110,6 +135,7 @@ mod tests {
             ("policy", &policy),
             &of_another,
             &policy.wants(Decision::Pending),
+            None,
         );
         assert_eq!(paths(taken_over.clone()), ["/metadata/uid", "/spec"]);
         assert!(taken_over[1]["value"]["granted"].is_null());

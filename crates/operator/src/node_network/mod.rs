@@ -442,6 +442,7 @@ impl Controller {
                 policy: name,
                 node,
                 wanted,
+                values,
             } => {
                 let (policy, at) = (
                     policy_named(name),
@@ -454,7 +455,7 @@ impl Controller {
                 else {
                     return Ok(());
                 };
-                let body = writes::enactment((name, &policy), (node, &at), wanted);
+                let body = writes::enactment((name, &policy), (node, &at), wanted, values.as_ref());
                 let key = ObjectKey::new(ENACTMENT, "", &enactment_name(name, node));
                 let written = self.cluster.create(&key, &body, &self.manager).await?;
                 self.caches.enactments.wrote(&written);
@@ -464,6 +465,7 @@ impl Controller {
                 policy: name,
                 node,
                 wanted,
+                values,
             } => {
                 let key = ObjectKey::new(ENACTMENT, "", &enactment_name(name, node));
                 let enactment = self
@@ -477,7 +479,7 @@ impl Controller {
                 let Some((policy, enactment)) = policy.zip(enactment) else {
                     return Ok(());
                 };
-                let patch = writes::change((name, &policy), &enactment, wanted);
+                let patch = writes::change((name, &policy), &enactment, wanted, values.as_ref());
                 let written = self.cluster.json_patch(&key, &patch, &self.manager).await?;
                 self.caches.enactments.wrote(&written);
                 self.metrics.wrote(self.domain.name(), "apply", ENACTMENT);

@@ -149,12 +149,10 @@ impl Pass<'_> {
             .iter()
             .filter(|item| open.contains(&item.wish.owner()))
         {
-            if let (Decision::Granted, Some((generation, _))) =
-                (item.wish.decision, &item.wish.granted)
-            {
+            if let (Decision::Granted, Some(granted)) = (item.wish.decision, &item.wish.granted) {
                 store.applied(
                     &item.wish.policy,
-                    *generation,
+                    granted.generation,
                     item.rendered.desired.clone(),
                     &self.current,
                 );
@@ -291,7 +289,7 @@ impl Pass<'_> {
 impl Item {
     /// Probes of the policy itself after its change.
     fn probes(&self) -> impl Iterator<Item = Target> {
-        let spec = self.wish.granted.as_ref().map(|(_, spec)| spec);
+        let spec = self.wish.granted.as_ref().map(|granted| &granted.spec);
         spec.and_then(|spec| spec.probes.as_ref())
             .into_iter()
             .flatten()

@@ -47,7 +47,7 @@ impl Pass<'_> {
             Decision::Pending | Decision::Aborted | Decision::Unknown => {
                 item.rendered.desired = kept();
                 item.settled = match item.wish.decision {
-                    Decision::Pending => Some((State::Pending, None)),
+                    Decision::Pending => Some((State::Pending(item.wish.waits.clone()), None)),
                     Decision::Aborted => Some((State::Aborted, None)),
                     _ => None,
                 };
@@ -212,21 +212,21 @@ fn rendered(
     current: &Value,
     doubts: &mut Doubts,
 ) -> Result<(Rendered, Option<Duration>), RenderError> {
-    let rendered = wish.render(applied, current, &BTreeSet::new())?;
+    let rendered = wish.render(applied, current, BTreeSet::new())?;
     let (leaving, next) = doubts.note(rendered.in_doubt(), Instant::now());
     match leaving.is_empty() {
         true => Ok((rendered, next)),
-        false => Ok((wish.render(applied, current, &leaving)?, next)),
+        false => Ok((wish.render(applied, current, leaving)?, next)),
     }
 }
 
 /// Returns which interfaces would need LLDP for a granted policy and do not receive it.
 fn deaf(wish: &Wish, current: &Value) -> Option<String> {
-    let (_, spec) = wish
+    let granted = wish
         .granted
         .as_ref()
         .filter(|_| wish.decision == Decision::Granted)?;
-    let deaf = render::without_neighbors(spec, current);
+    let deaf = render::without_neighbors(&granted.spec, current);
     let lines = deaf.iter().map(|(card, part)| format!("{card} {part}"));
     some_of(&lines.collect::<Vec<_>>())
 }

@@ -59,7 +59,9 @@ impl Pass<'_> {
         };
         match state {
             State::Failed { .. } => self.report.failing += 1,
-            State::Retrying { .. } | State::Pending | State::Progressing => self.report.open += 1,
+            State::Retrying { .. } | State::Pending(_) | State::Progressing => {
+                self.report.open += 1;
+            }
             _ => {}
         }
         let done = matches!(state, State::Available { .. });

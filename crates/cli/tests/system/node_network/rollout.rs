@@ -225,6 +225,84 @@ async fn a_policy_goes_from_node_to_node_within_its_limit() {
     install::becomes_idle(&cluster, &proxy).await;
 }
 
+#[tokio::test]
+async fn values_of_a_node_are_granted_and_a_missing_one_holds_up_nobody() {
+    let (cluster, agents, proxy, _operator) = with_agents().await;
+    for node in &NODES[..3] {
+        let address = format!("example.com/ip=192.0.2.{}", &node[5..]);
+        cluster.kubectl(&["annotate", "node", node, &address]).await;
+    }
+    cluster
+        .apply(
+            r#"
+apiVersion: nmstate.io/v1
+kind: NodeNetworkConfigurationPolicy
+metadata: {name: storage}
+spec:
+  maxUnavailable: 1
+  desiredState:
+    interfaces:
+    - name: eth1
+      description: storage of {{ node.name }}
+      ipv4: {enabled: true, address: [{ip: '{{ node.annotations["example.com/ip"] }}', prefix-length: 24}]}
+"#,
+        )
+        .await;
+    act_until(
+        &cluster,
+        &agents,
+        "storage",
+        1,
+        "Progressing",
+        "Policy is progressing 3/4 nodes finished",
+    )
+    .await;
+    let granted = async |node: &str| {
+        let enactment = enactment(&cluster, node, "storage").await.unwrap();
+        enactment["spec"]["granted"]["values"].clone()
+    };
+    assert_eq!(
+        granted("node-2").await,
+        json!({"name": "node-2", "annotations": {"example.com/ip": "192.0.2.2"}})
+    );
+    let waits = enactment(&cluster, "node-4", "storage").await.unwrap();
+    assert_eq!(
+        waits["spec"]["wanted"]["waits"]["reason"],
+        "WaitingForValue"
+    );
+    assert!(waits["spec"]["granted"].is_null());
+    let message = "node-4: spec.desiredState.interfaces[0].ipv4.address[0].ip: {{ node.annotations[\"example.com/ip\"] }} has no value, because the node node-4 has no annotation example.com/ip: set it with kubectl annotate node node-4 example.com/ip=VALUE, or exclude the node with spec.nodeSelector";
+    wait_says(&cluster, "storage", "ValueMissing", message).await;
+    install::becomes_idle(&cluster, &proxy).await;
+
+    cluster
+        .kubectl(&["annotate", "node", "node-4", "example.com/ip=192.0.2.4"])
+        .await;
+    cluster
+        .kubectl(&[
+            "annotate",
+            "--overwrite",
+            "node",
+            "node-1",
+            "example.com/ip=192.0.2.11",
+        ])
+        .await;
+    act_until(
+        &cluster,
+        &agents,
+        "storage",
+        1,
+        "Available",
+        "4/4 nodes successfully configured",
+    )
+    .await;
+    assert_eq!(
+        granted("node-1").await["annotations"]["example.com/ip"],
+        "192.0.2.11"
+    );
+    install::becomes_idle(&cluster, &proxy).await;
+}
+
 /// The agent announced until when it would act, was granted a change, and was killed. It has no pod
 /// whose end would show that.
 #[tokio::test]
