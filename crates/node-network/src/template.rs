@@ -1,7 +1,7 @@
 //! References in the texts of a desired state: `{{ capture.NAME.PATH }}`, `{{ node.name }}`,
 //! `{{ node.labels["KEY"] }}` and `{{ node.annotations["KEY"] }}`.
 //!
-//! The reference to a capture has any type. That to a value of the node is a text, which nmstate
+//! A reference to a capture has any type. A reference to a value of the node is a text, which nmstate
 //! reads as a number or boolean where it wants one.
 
 use std::{collections::BTreeMap, fmt};

@@ -135,6 +135,10 @@ impl Stacks {
                 ),
             };
             interface[part] = content;
+            if kind == Kind::Vrf {
+                // The kernel gives it one of its own.
+                interface.as_object_mut().unwrap().remove("mtu");
+            }
             interfaces.push(interface);
             links.insert(name.clone(), kind.name());
             below = (Some(kind), name);

@@ -12,7 +12,7 @@ use std::{
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::json;
 use weft_testenv::{
-    host_lab::{Host, HostLab, Installation, Program, agent},
+    host_lab::{Capability, Host, HostLab, Installation, Program, agent},
     wait::wait_within,
 };
 
@@ -40,6 +40,15 @@ fn trials(default: u64) -> impl Iterator<Item = (u64, StdRng)> {
     let trials = number("WEFT_TRIALS").unwrap_or(default);
     println!("WEFT_SEED={first}");
     (first..first + trials).map(|seed| (seed, StdRng::seed_from_u64(seed)))
+}
+
+/// The time of the probes, short but for a slow kernel of `make test-kernels`: there NetworkManager
+/// would roll back in the middle of a change.
+fn probe_seconds() -> &'static str {
+    match Capability::Link("bond").is_there() {
+        true => "20",
+        false => "4",
+    }
 }
 
 /// Waits until a host is as in this snapshot, and no change is under way.
@@ -113,8 +122,9 @@ async fn random_stacks_survive_a_kill_in_any_phase() {
     let program = agent::program().unwrap();
     let run = async |command: &str| {
         let line = format!(
-            "{} --probe-seconds 4 {command} 2>&1; echo exit code $?",
-            program.display()
+            "{} --probe-seconds {} {command} 2>&1; echo exit code $?",
+            program.display(),
+            probe_seconds()
         );
         host.exec(&["sh", "-c", &line]).await.unwrap()
     };
@@ -130,7 +140,13 @@ async fn random_stacks_survive_a_kill_in_any_phase() {
         std::fs::write(host.file("/run/state.json"), stack.state.to_string()).unwrap();
 
         let hold = Halt::at(host, phase);
-        let arguments = ["--probe-seconds", "4", "apply", "-f", "/run/state.json"];
+        let arguments = [
+            "--probe-seconds",
+            probe_seconds(),
+            "apply",
+            "-f",
+            "/run/state.json",
+        ];
         let mut killed = host.start_program(&program, &arguments, &[]).unwrap();
         hold.reached().await;
         killed.kill().unwrap();
