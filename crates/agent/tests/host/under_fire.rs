@@ -67,50 +67,104 @@ async fn wait_settled(host: &Host, wanted: &BTreeSet<String>, what: &str) {
     .await;
 }
 
-/// Waits until `ip` shows the links of a stack and its address, and returns all that it shows.
+/// Reports whether `ip` shows the links of a stack and its address, or what it shows instead.
+fn is_made(stack: &Stack, now: &BTreeSet<String>) -> Result<(), String> {
+    let has = |part: &str| now.iter().any(|line| line.contains(part));
+    let links = stack.links.iter();
+    let links = links.map(|(name, kind)| format!("\"{name}\" kind \"{kind}\" "));
+    let address = format!("address \"{}\"/16", stack.address);
+    match links.chain([address]).find(|part| !has(part)) {
+        Some(part) => Err(format!("{part} is missing: {now:#?}")),
+        None => Ok(()),
+    }
+}
+
+/// Waits until a stack is made, and returns all that `ip` shows.
 async fn wait_made(host: &Host, stack: &Stack, what: &str) -> BTreeSet<String> {
     wait_until(what, async || {
         let now = snapshot(host).await;
-        let has = |part: &str| now.iter().any(|line| line.contains(part));
-        for (name, kind) in &stack.links {
-            let link = format!("\"{name}\" kind \"{kind}\" ");
-            if !has(&link) {
-                return Err(format!("{link}is missing: {now:#?}"));
-            }
-        }
-        let address = format!("address \"{}\"/16", stack.address);
-        if has(&address) {
-            Ok(now)
-        } else {
-            Err(format!("{address} is missing: {now:#?}"))
-        }
+        is_made(stack, &now).map(|()| now)
     })
     .await
 }
 
-/// Waits until NetworkManager has rolled back by itself, where it has something to roll back.
-async fn wait_rolled_back(host: &Host, before: &BTreeSet<String>, phase: &str) {
-    wait_until(
-        "NetworkManager holds no checkpoint",
-        async || match &checkpoints(host).await[..] {
-            [] => Ok(()),
-            some => Err(format!("{some:?}")),
-        },
-    )
-    .await;
-    if phase == COMMITTED {
-        return;
-    }
-    // The checkpoint goes first, and the devices some moments later.
-    wait_until("NetworkManager has rolled back", async || {
-        let now = snapshot(host).await;
-        if now == *before {
-            Ok(())
-        } else {
-            Err(difference(before, &now))
+/// When a fault comes.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    /// At the beginning of this phase.
+    phase: &'static str,
+    /// So long after it.
+    later: Duration,
+}
+
+impl Moment {
+    fn random(random: &mut StdRng) -> Self {
+        let phase = *PHASES.choose(random).unwrap();
+        // The other phases are over at once, or wait for the probes.
+        let milliseconds = match phase {
+            "Apply" if random.random_bool(0.7) => random.random_range(1..1500),
+            _ => 0,
+        };
+        Self {
+            phase,
+            later: Duration::from_millis(milliseconds),
         }
-    })
-    .await;
+    }
+
+    /// Kills the agent when a transaction has come here.
+    async fn kill(self, hold: Halt, agent: &mut Program) {
+        hold.reached().await;
+        if self.later.is_zero() {
+            agent.kill().unwrap();
+            drop(hold);
+        } else {
+            drop(hold);
+            tokio::time::sleep(self.later).await;
+            agent.kill().unwrap();
+        }
+    }
+
+    /// Waits until NetworkManager is done with the change of an agent that was killed, and the host
+    /// is as it must be then. Returns all that `ip` shows.
+    async fn wait_left(
+        self,
+        host: &Host,
+        before: &BTreeSet<String>,
+        stack: &Stack,
+        what: &str,
+    ) -> BTreeSet<String> {
+        // In the middle of a phase the change may just have been committed.
+        let may_stay = self.phase == COMMITTED || !self.later.is_zero();
+        wait_until(what, async || {
+            if let some @ [_, ..] = &checkpoints(host).await[..] {
+                return Err(format!("NetworkManager holds {some:?}"));
+            }
+            // The checkpoint goes first, and the devices some moments later.
+            let now = snapshot(host).await;
+            let is_before = self.phase != COMMITTED && now == *before;
+            if is_before || may_stay && is_made(stack, &now).is_ok() {
+                Ok(now)
+            } else {
+                Err(difference(before, &now))
+            }
+        })
+        .await
+    }
+}
+
+/// Checks that a host was left as before a change or as after it.
+fn check_left(
+    left: &BTreeSet<String>,
+    before: &BTreeSet<String>,
+    after: &BTreeSet<String>,
+    what: &str,
+) {
+    assert!(
+        left == before || left == after,
+        "{what}: {}\nor: {}",
+        difference(before, left),
+        difference(after, left)
+    );
 }
 
 /// The command on the host's console, killed at each phase. The next start brings the host back,
@@ -132,14 +186,14 @@ async fn random_stacks_survive_a_kill_in_any_phase() {
     for (seed, mut random) in trials(6) {
         let started = Instant::now();
         let stack = stacks.make(&mut random);
-        let phase = *PHASES.choose(&mut random).unwrap();
-        let waits = random.random_bool(0.3);
+        let moment = Moment::random(&mut random);
+        let waits = random.random_bool(0.4);
         let links: Vec<_> = stack.links.keys().collect();
-        let what = format!("WEFT_SEED={seed}: {links:?}, killed in {phase}");
+        let what = format!("WEFT_SEED={seed}: {links:?}, killed at {moment:?}");
         let before = snapshot(host).await;
         std::fs::write(host.file("/run/state.json"), stack.state.to_string()).unwrap();
 
-        let hold = Halt::at(host, phase);
+        let hold = Halt::at(host, moment.phase);
         let arguments = [
             "--probe-seconds",
             probe_seconds(),
@@ -148,19 +202,17 @@ async fn random_stacks_survive_a_kill_in_any_phase() {
             "/run/state.json",
         ];
         let mut killed = host.start_program(&program, &arguments, &[]).unwrap();
-        hold.reached().await;
-        killed.kill().unwrap();
-        drop(hold);
-        if waits {
-            wait_rolled_back(host, &before, phase).await;
-        }
-        let left = snapshot(host).await;
+        moment.kill(hold, &mut killed).await;
+        let left = match waits {
+            true => Some(moment.wait_left(host, &before, &stack, &what).await),
+            false => None,
+        };
         // The command cleans up first. A change that had been committed is there already.
         let applied = run("apply -f /run/state.json").await;
         assert!(applied.ends_with("exit code 0\n"), "{what}: {applied}");
         let after = wait_made(host, &stack, &what).await;
-        if phase == COMMITTED {
-            assert_eq!(left, after, "{what}: {}", difference(&after, &left));
+        if let Some(left) = left {
+            check_left(&left, &before, &after, &what);
         }
         let rolled_back = run("rollback").await;
         assert!(
@@ -187,7 +239,7 @@ async fn start_agent(weft: &Installation) -> Program {
     // An API server that is away for long makes many tries.
     let variables = [
         ("NNCP_MAX_RETRIES", "50"),
-        ("WEFT_AGENT_PROBE_SECONDS", "4"),
+        ("WEFT_AGENT_PROBE_SECONDS", probe_seconds()),
     ];
     weft.run_agent("node-1", &[], &variables).await.unwrap()
 }
@@ -203,7 +255,7 @@ async fn random_policies_survive_kills_and_cuts_in_any_phase() {
     for (seed, mut random) in trials(8) {
         let started = Instant::now();
         let stack = stacks.make(&mut random);
-        let phase = *PHASES.choose(&mut random).unwrap();
+        let moment = Moment::random(&mut random);
         let faults = [
             Fault::Kill,
             Fault::KillForLong,
@@ -212,7 +264,7 @@ async fn random_policies_survive_kills_and_cuts_in_any_phase() {
         ];
         let fault = *faults.choose(&mut random).unwrap();
         let links: Vec<_> = stack.links.keys().collect();
-        let what = format!("WEFT_SEED={seed}: {links:?}, {fault:?} in {phase}");
+        let what = format!("WEFT_SEED={seed}: {links:?}, {fault:?} at {moment:?}");
         let before = snapshot(host).await;
         let name = format!("stack-{seed}");
         let policy = json!({
@@ -221,38 +273,37 @@ async fn random_policies_survive_kills_and_cuts_in_any_phase() {
             "spec": {"onDelete": "revert", "desiredState": stack.state}
         });
 
-        let hold = Halt::at(host, phase);
+        let hold = Halt::at(host, moment.phase);
         weft.apply(&policy.to_string()).await.unwrap();
-        hold.reached().await;
-        // The host as the fault left it, where the change stays.
-        let mut left = None;
-        match fault {
+        let left = match fault {
             Fault::Kill => {
-                agent.kill().unwrap();
-                drop(hold);
+                moment.kill(hold, &mut agent).await;
                 agent = start_agent(&weft).await;
+                None
             }
             Fault::KillForLong => {
-                agent.kill().unwrap();
-                drop(hold);
-                wait_rolled_back(host, &before, phase).await;
-                left = (phase == COMMITTED).then_some(snapshot(host).await);
+                moment.kill(hold, &mut agent).await;
+                let left = moment.wait_left(host, &before, &stack, &what).await;
                 agent = start_agent(&weft).await;
+                Some(left)
             }
             Fault::CutApi => {
+                hold.reached().await;
                 weft.lab().cut_api(host).unwrap();
                 drop(hold);
-                match phase {
-                    "Commit" | COMMITTED => left = Some(wait_made(host, &stack, &what).await),
+                // After the probes, the API server has no say.
+                match moment.phase {
+                    "Commit" | COMMITTED => drop(wait_made(host, &stack, &what).await),
                     _ => wait_settled(host, &before, &what).await,
                 }
                 weft.lab().mend_api(host).unwrap();
+                None
             }
-        }
+        };
         wait_enactment(&weft, "node-1", &name, "Available").await;
         let after = wait_made(host, &stack, &what).await;
         if let Some(left) = left {
-            assert_eq!(left, after, "{what}: {}", difference(&after, &left));
+            check_left(&left, &before, &after, &what);
         }
         weft.lab()
             .kubectl(&["delete", "nncp", &name, "--timeout=60s"])
