@@ -92,7 +92,7 @@ enum Next {
     Pause(Pause),
     /// When something else is to be written, or something else is there: the API server refuses
     /// just this.
-    Change(Grounds),
+    Change(Box<Grounds>),
     /// Once no other object has that name.
     Free,
 }
@@ -115,7 +115,7 @@ impl Next {
         }
         let may_settle = grounds.since.elapsed() < SETTLING;
         grounds.settling = may_settle.then(|| Pause::after(before, error.class()));
-        Self::Change(grounds)
+        Self::Change(Box::new(grounds))
     }
 
     /// When it is tried again whatever happens.
