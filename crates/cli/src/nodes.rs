@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use serde_json::{Value, json};
 use weft_api::node_network::{
     NODE_LABEL, NodeNetworkConfigurationPolicySpec, POLICY_LABEL, enactment, policy, state,
 };
@@ -11,6 +11,7 @@ use weft_node_network::{
     check,
     plan::{Done, Metadata, Node, Plan, plan},
     review,
+    rollout::{Predicted, predict},
 };
 use weft_plan::{Kind, Live, Problem, kinds};
 
@@ -55,6 +56,8 @@ fn name(object: &Value) -> String {
 struct Policy {
     generation: Option<i64>,
     spec: NodeNetworkConfigurationPolicySpec,
+    /// The object, with the status that it has in the cluster.
+    object: Value,
 }
 
 /// The result of a policy on a finished node.
@@ -175,6 +178,7 @@ impl Nodes {
                     Policy {
                         generation: object["metadata"]["generation"].as_i64(),
                         spec: spec(object)?,
+                        object: object.clone(),
                     },
                 ));
             }
@@ -208,7 +212,16 @@ impl Nodes {
                     .get(&name)
                     .filter(|there| there.spec == spec)
                     .and_then(|there| there.generation);
-                self.policies.insert(name, Policy { generation, spec });
+                let mut object = (*object).clone();
+                if let Some(there) = self.policies.get(&name) {
+                    object["status"] = there.object["status"].clone();
+                }
+                let policy = Policy {
+                    generation,
+                    spec,
+                    object,
+                };
+                self.policies.insert(name, policy);
             } else if let Some(policy) = self.policies.remove(&name) {
                 self.notes.push(match policy.spec.on_delete.as_deref() {
                     Some("revert") => {
@@ -233,11 +246,39 @@ impl Nodes {
 
     /// Returns the nodes that report their network, by name.
     pub fn reported(&self) -> impl Iterator<Item = Node> {
-        self.nodes.values().map(|node| Node {
+        let mut addresses = self.addresses();
+        self.nodes.values().map(move |node| Node {
             metadata: self.metadata.get(&node.name).cloned(),
             done: self.done_on(&node.name),
+            addresses: addresses.remove(&node.name).unwrap_or_default(),
             ..node.clone()
         })
+    }
+
+    /// Returns the addresses that nodes have or would get, by node and policy.
+    fn addresses(&self) -> BTreeMap<String, BTreeMap<String, Predicted>> {
+        let has_pools = |policy: &Policy| policy.spec.address_pools.is_some();
+        if !self.policies.values().any(has_pools) {
+            return BTreeMap::new();
+        }
+        let policies = self.policies.iter();
+        let nodes = self.metadata.iter().map(|(name, known)| {
+            let node = json!({"metadata": {"name": name, "labels": known.labels}});
+            (name.clone(), node)
+        });
+        let states = self.nodes.iter().map(|(name, node)| {
+            (
+                name.clone(),
+                json!({"status": {"currentState": node.current}}),
+            )
+        });
+        predict(
+            &policies
+                .map(|(name, policy)| (name.clone(), policy.object.clone()))
+                .collect(),
+            &nodes.collect(),
+            &states.collect(),
+        )
     }
 
     /// Returns the names and labels of the nodes that do not report their network.

@@ -342,6 +342,7 @@ fn verdict(resource: &Value, policy: &Policy) -> (&'static str, Mood) {
         ),
         () if holds("Conflict") => ("contradicted by another policy", Mood::Bad),
         () if holds("ValueMissing") => ("waits for values of nodes", Mood::Bad),
+        () if holds("AddressProblem") => ("has a problem with addresses", Mood::Bad),
         () if holds("Available") => ("Available", Mood::Good),
         () if holds("Ignored") => ("for no node that runs an agent", Mood::Notice),
         () if holds("Progressing") => ("Progressing", Mood::Pending),

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use serde_json::Value;
+use weft_node_network::addresses::ledger;
 use weft_operator::Served;
 use weft_plan::{Live, ObjectKey, Owner, Stage, deletion, health, kinds};
 use weft_runtime::{
@@ -58,6 +59,11 @@ pub struct Uninstall<'a> {
     stays: BTreeMap<ObjectKey, String>,
     /// Objects that outlive their resource, by its kind and name.
     outliving: BTreeMap<String, Staying>,
+}
+
+/// The ledger of addresses of nodes.
+fn ledger_key(namespace: &str) -> ObjectKey {
+    ObjectKey::new(kinds::CONFIG_MAP, namespace, ledger::NAME)
 }
 
 impl<'a> Uninstall<'a> {
@@ -178,6 +184,9 @@ impl<'a> Uninstall<'a> {
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for site in &self.sites {
             objects.insert(presence::lease_key(&site.namespace, &*site.domain));
+            if site.entry.name == "node-network" {
+                objects.insert(ledger_key(&site.namespace));
+            }
             for installation in installed::installations(site)? {
                 objects.extend(
                     installation
@@ -223,10 +232,11 @@ impl<'a> Uninstall<'a> {
             }
         }
         self.objects = installed::present(self.online, objects).await?;
-        // The leases go when no operator may write them any more: an operator that is just ending
-        // would recreate them.
+        // The leases and the ledger of addresses go when no operator may write them any more: an
+        // operator that is just ending would recreate them.
+        let is_note = |key: &ObjectKey| key.kind == kinds::LEASE || key.name == ledger::NAME;
         self.objects
-            .sort_by_key(|key| (key.kind == kinds::LEASE, Reverse(Stage::of(key.kind))));
+            .sort_by_key(|key| (is_note(key), Reverse(Stage::of(key.kind))));
         self.namespaces = installed::present(self.online, namespaces).await?;
         self.definitions = installed::present(self.online, definitions).await?;
         if !self.scope.crds {

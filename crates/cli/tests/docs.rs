@@ -481,11 +481,12 @@ fn the_status_page_has_the_tables_of_weft_explain() {
 }
 
 /// The files that write conditions.
-const CONDITIONS: [&str; 9] = [
+const CONDITIONS: [&str; 10] = [
     "agent/src/enact/status.rs",
     "agent/src/report/status.rs",
     "cluster-network/src/conditions.rs",
     "node-network/src/deployment/conditions.rs",
+    "node-network/src/rollout/addresses.rs",
     "node-network/src/rollout/status.rs",
     "node-network/src/values.rs",
     "placement/src/conditions.rs",

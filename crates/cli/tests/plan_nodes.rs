@@ -343,6 +343,38 @@ fn values_of_the_nodes_are_planned_and_a_missing_one_is_named() {
 }
 
 #[test]
+fn addresses_of_a_pool_are_planned_and_an_exhausted_pool_is_named() {
+    let pool = "  addressPools: {a: {range: 192.0.2.7-192.0.2.7, prefixLength: 24}}\n  priority: 1\n  desiredState: {interfaces: [{name: eth1, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: '{{ pool.a.ip }}', prefix-length: '{{ pool.a.prefix-length }}'}]}}]}\n";
+    let run = plan(pool, &[]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    let of_first = run.stdout.split("node-b").next().unwrap();
+    assert!(of_first.contains("192.0.2.7"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("node-b\n  ! test: spec.addressPools.a: the range 192.0.2.7-192.0.2.7 has no free address for the node node-b: widen the range, or remove exclusions"),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn a_pool_with_a_mistake_is_refused_at_its_place() {
+    let run = weft_with_stdin(
+        Path::new("."),
+        &["validate", "-f", "-"],
+        &format!(
+            "{HEAD}  addressPools:\n    a: {{range: 192.0.2.9-192.0.2.1, prefixLength: 24}}\n  desiredState: {{hostname: {{config: '{{{{ pool.b.ip }}}}'}}}}\n"
+        ),
+    );
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    for line in [
+        "stdin:7:16: spec.addressPools.a.range: \"192.0.2.9-192.0.2.1\" must be a CIDR",
+        "spec.desiredState.hostname.config: there is no pool b in spec.addressPools: add it",
+    ] {
+        assert!(run.stdout.contains(line), "{}", run.stdout);
+    }
+}
+
+#[test]
 fn references_that_cannot_be_read_are_refused_with_their_forms() {
     let validate = |spec: &str| {
         weft_with_stdin(
@@ -359,7 +391,7 @@ fn references_that_cannot_be_read_are_refused_with_their_forms() {
         (run.code, run.stdout.lines().next().unwrap()),
         (
             1,
-            "stdin:9:12: spec.desiredState.interfaces[0].mtu: a reference is written {{ capture.NAME.PATH }}, {{ node.name }}, {{ node.labels[\"KEY\"] }} or {{ node.annotations[\"KEY\"] }}"
+            "stdin:9:12: spec.desiredState.interfaces[0].mtu: a reference is written {{ capture.NAME.PATH }}, {{ node.name }}, {{ node.labels[\"KEY\"] }}, {{ node.annotations[\"KEY\"] }}, {{ pool.NAME.ip }} or {{ pool.NAME.prefix-length }}"
         ),
         "{}",
         run.stderr

@@ -35,13 +35,14 @@ pub(crate) fn policy(field: &str, spec: &Spec) -> Vec<Problem> {
         spec.capture.clone().unwrap_or_default(),
         spec.desired_state.as_ref().unwrap_or(&nothing),
     );
+    let pools = spec.address_pools.clone().unwrap_or_default();
     problems.extend(
         capture::mistakes(&rules)
             .into_iter()
             .map(|error| captured(field, error)),
     );
     problems.extend(
-        template::mistakes(desired, &rules)
+        template::mistakes(desired, &rules, &pools)
             .into_iter()
             .map(|error| Problem {
                 field: format!("{field}.{}", error.path),

@@ -22,6 +22,7 @@
 //! [`normalise`] makes the report of a node. [`graph`] makes a picture of it. [`rollout`] decides when a node may change, and
 //! [`deployment`] brings the agent to the nodes.
 
+pub mod addresses;
 pub mod blame;
 mod bond;
 pub mod bonding;

@@ -20,7 +20,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write,
 };
-use weft_api::node_network::{NodeNetworkConfigurationPolicySpec as Spec, NodeValues};
+use weft_api::node_network::{NodeNetworkConfigurationPolicySpec as Spec, NodeValues, PoolAddress};
 
 /// Known facts about a node.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +38,8 @@ pub struct Node {
     pub partial: bool,
     /// The results of finished policies, by policy.
     pub done: BTreeMap<String, Done>,
+    /// Its addresses of pools, by policy, or why it has none.
+    pub addresses: BTreeMap<String, Result<BTreeMap<String, PoolAddress>, String>>,
 }
 
 /// Labels and annotations of a node.
@@ -172,7 +174,7 @@ fn desired(
     spec: &Spec,
     current: &Value,
 ) -> Result<(Value, BTreeMap<String, Part>), String> {
-    let values = values(node, spec)?;
+    let values = values(node, policy, spec)?;
     let done = node.done.get(policy).filter(|_| spec.capture.is_some());
     if let Some(done) = done.filter(|done| done.values == values) {
         return Ok((done.desired.clone(), BTreeMap::new()));
@@ -187,7 +189,7 @@ fn desired(
 }
 
 /// The values of a node that a policy refers to.
-fn values(node: &Node, spec: &Spec) -> Result<NodeValues, String> {
+fn values(node: &Node, policy: &str, spec: &Spec) -> Result<NodeValues, String> {
     let references = References::of(spec.desired_state.as_ref().unwrap_or(&Value::Null));
     let known = match &node.metadata {
         Some(known) => known,
@@ -199,11 +201,18 @@ fn values(node: &Node, spec: &Spec) -> Result<NodeValues, String> {
         }
         None => &Metadata::default(),
     };
-    references.of_node(Source {
+    let addresses = match node.addresses.get(policy) {
+        Some(Err(problem)) => return Err(problem.clone()),
+        Some(Ok(addresses)) => addresses,
+        None => &BTreeMap::new(),
+    };
+    let values = references.of_node(Source {
         name: &node.name,
         labels: &known.labels,
         annotations: &known.annotations,
-    })
+        addresses,
+    });
+    values.map_err(|lack| lack.message)
 }
 
 impl Plan {
@@ -388,6 +397,7 @@ mod tests {
             own: None,
             partial: false,
             done: BTreeMap::new(),
+            addresses: BTreeMap::new(),
         }
     }
 

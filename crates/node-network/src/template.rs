@@ -1,8 +1,9 @@
 //! References in the texts of a desired state: `{{ capture.NAME.PATH }}`, `{{ node.name }}`,
-//! `{{ node.labels["KEY"] }}` and `{{ node.annotations["KEY"] }}`.
+//! `{{ node.labels["KEY"] }}`, `{{ node.annotations["KEY"] }}`, `{{ pool.NAME.ip }}` and
+//! `{{ pool.NAME.prefix-length }}`.
 //!
-//! A reference to a capture has any type. A reference to a value of the node is a text, which nmstate
-//! reads as a number or boolean where it wants one.
+//! A reference to a capture has any type. The value of a label or an annotation is a text, which
+//! nmstate reads as a number or boolean where it wants one.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -17,7 +18,7 @@ use crate::{
 };
 
 /// The forms of a reference, for messages.
-const FORMS: &str = "a reference is written {{ capture.NAME.PATH }}, {{ node.name }}, {{ node.labels[\"KEY\"] }} or {{ node.annotations[\"KEY\"] }}";
+const FORMS: &str = "a reference is written {{ capture.NAME.PATH }}, {{ node.name }}, {{ node.labels[\"KEY\"] }}, {{ node.annotations[\"KEY\"] }}, {{ pool.NAME.ip }} or {{ pool.NAME.prefix-length }}";
 
 /// A reference that cannot be read or filled in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +39,10 @@ pub(crate) enum Fact {
     Label(String),
     /// The value of the annotation with this key.
     Annotation(String),
+    /// The address of the node in this pool.
+    Ip(String),
+    /// The length of the prefix of that address.
+    PrefixLength(String),
 }
 
 impl fmt::Display for Fact {
@@ -46,6 +51,8 @@ impl fmt::Display for Fact {
             Self::Name => f.write_str("node.name"),
             Self::Label(key) => write!(f, "node.labels[\"{key}\"]"),
             Self::Annotation(key) => write!(f, "node.annotations[\"{key}\"]"),
+            Self::Ip(pool) => write!(f, "pool.{pool}.ip"),
+            Self::PrefixLength(pool) => write!(f, "pool.{pool}.prefix-length"),
         }
     }
 }
@@ -53,6 +60,17 @@ impl fmt::Display for Fact {
 impl Fact {
     /// Reads the word between the braces. `None` if it is no reference to the node.
     fn parse(word: &str) -> Option<Self> {
+        if let Some((pool, property)) = word
+            .strip_prefix("pool.")
+            .and_then(|rest| rest.split_once('.'))
+        {
+            return match property {
+                _ if pool.is_empty() => None,
+                "ip" => Some(Self::Ip(pool.to_owned())),
+                "prefix-length" => Some(Self::PrefixLength(pool.to_owned())),
+                _ => None,
+            };
+        }
         let rest = word.strip_prefix("node.")?;
         if rest == "name" {
             return Some(Self::Name);
@@ -76,11 +94,21 @@ impl Fact {
     }
 
     /// The value that was granted with the policy.
-    fn of<'a>(&self, values: &'a NodeValues) -> Option<&'a String> {
+    fn of(&self, values: &NodeValues) -> Option<Value> {
+        Some(match self {
+            Self::Name => values.name.as_deref()?.into(),
+            Self::Label(key) => values.labels.get(key)?.as_str().into(),
+            Self::Annotation(key) => values.annotations.get(key)?.as_str().into(),
+            Self::Ip(pool) => values.pools.get(pool)?.ip.as_str().into(),
+            Self::PrefixLength(pool) => values.pools.get(pool)?.prefix_length.into(),
+        })
+    }
+
+    /// The pool that is meant.
+    pub(crate) fn pool(&self) -> Option<&str> {
         match self {
-            Self::Name => values.name.as_ref(),
-            Self::Label(key) => values.labels.get(key),
-            Self::Annotation(key) => values.annotations.get(key),
+            Self::Ip(pool) | Self::PrefixLength(pool) => Some(pool),
+            Self::Name | Self::Label(_) | Self::Annotation(_) => None,
         }
     }
 }
@@ -143,8 +171,12 @@ fn each_text(path: &str, value: &Value, visit: &mut impl FnMut(&str, &str)) {
 }
 
 /// Returns the mistakes in references, as far as they need no node: forms that do not exist, and
-/// captures that `rules` do not have.
-pub(crate) fn mistakes(desired: &Value, rules: &BTreeMap<String, String>) -> Vec<TemplateError> {
+/// captures and pools that the policy does not have.
+pub(crate) fn mistakes<P>(
+    desired: &Value,
+    rules: &BTreeMap<String, String>,
+    pools: &BTreeMap<String, P>,
+) -> Vec<TemplateError> {
     let mut found = Vec::new();
     each_text("desiredState", desired, &mut |path, line| {
         let failed = |error| TemplateError {
@@ -156,7 +188,15 @@ pub(crate) fn mistakes(desired: &Value, rules: &BTreeMap<String, String>) -> Vec
             Ok(pieces) => found.extend(pieces.iter().filter_map(|piece| match piece {
                 // Without what a capture finds, the rest of a reference cannot be judged.
                 Piece::Capture(reference) => no_capture(reference, rules, line).map(failed),
-                _ => None,
+                Piece::Fact(fact, position) => {
+                    let pool = fact.pool().filter(|pool| !pools.contains_key(*pool))?;
+                    Some(failed(ExpressionError {
+                        message: format!("there is no pool {pool} in spec.addressPools: add it"),
+                        line: line.to_owned(),
+                        position: *position,
+                    }))
+                }
+                Piece::Text(_) => None,
             })),
         }
     });
@@ -282,12 +322,11 @@ fn of_node(
     values: &NodeValues,
     line: &str,
 ) -> Result<Value, ExpressionError> {
-    let value = fact.of(values).ok_or_else(|| ExpressionError {
+    fact.of(values).ok_or_else(|| ExpressionError {
         message: format!("{fact} is not known here: the operator of a cluster grants its value with the policy. Without a cluster, write the value in place of the reference"),
         line: line.to_owned(),
         position,
-    })?;
-    Ok(Value::String(value.clone()))
+    })
 }
 
 #[cfg(test)]

@@ -2,12 +2,21 @@
 
 use super::*;
 use serde_json::json;
+use weft_api::node_network::PoolAddress;
 
 fn values() -> NodeValues {
     NodeValues {
         name: Some("node-1".to_owned()),
         labels: [("example.com/rack".to_owned(), "r1".to_owned())].into(),
         annotations: [("storage-ip".to_owned(), "192.0.2.7".to_owned())].into(),
+        pools: [(
+            "storage".to_owned(),
+            PoolAddress {
+                ip: "198.51.100.7".to_owned(),
+                prefix_length: 24,
+            },
+        )]
+        .into(),
     }
 }
 
@@ -41,6 +50,12 @@ fn values_of_the_node_take_the_place_of_references() {
             json!("node-1 in r1 on eth0"),
         ),
         ("{{ capture.a.interfaces.0.mtu }}", json!(1500)),
+        ("{{ pool.storage.ip }}", json!("198.51.100.7")),
+        ("{{ pool.storage.prefix-length }}", json!(24)),
+        (
+            "{{ pool.storage.ip }}/{{ pool.storage.prefix-length }}",
+            json!("198.51.100.7/24"),
+        ),
         ("no reference }}", json!("no reference }}")),
     ] {
         assert_eq!(filled(text), Ok(value), "{text}");
@@ -78,6 +93,9 @@ fn a_reference_that_cannot_be_filled_in_names_field_value_and_rule() {
         r#"{{ node.labels["rack"].more }}"#,
         r#"{{ nodes.labels["rack"] }}"#,
         "{{ }}",
+        "{{ pool.storage }}",
+        "{{ pool..ip }}",
+        "{{ pool.storage.gateway }}",
     ] {
         let error = filled(text).unwrap_err();
         assert!(
@@ -94,16 +112,23 @@ fn mistakes_are_found_without_a_node() {
         {"name": "eth0", "description": "{{ node.lables[\"rack\"] }}"},
         {"name": "{{ node.name }}", "mtu": "{{ node.labels[\"mtu\"] }}"},
         {"name": "{{ capture.b.x }}-{{ capture.c.x }}"},
+        {"name": "{{ pool.a.ip }}-{{ pool.b.ip }}"},
     ]});
-    let found: Vec<_> = mistakes(&desired, &[("b".to_owned(), String::new())].into())
-        .iter()
-        .map(|error| format!("{}: {}", error.path, error.error.message))
-        .collect();
+    let found: Vec<_> = mistakes(
+        &desired,
+        &[("b".to_owned(), String::new())].into(),
+        &[("a".to_owned(), ())].into(),
+    )
+    .iter()
+    .map(|error| format!("{}: {}", error.path, error.error.message))
+    .collect();
     assert_eq!(
         found,
         [
             format!("desiredState.interfaces[0].description: {FORMS}"),
             "desiredState.interfaces[2].name: there is no capture c".to_owned(),
+            "desiredState.interfaces[3].name: there is no pool b in spec.addressPools: add it"
+                .to_owned(),
         ]
     );
 }

@@ -9,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use regex::Regex;
 use serde_json::Value;
 use weft_api::node_network::{
-    InterfaceFilter, InterfaceMatch, LldpMatch, NMStateSpec, NodeNetworkConfigurationPolicySpec,
-    Probe, patterns,
+    AddressPool, InterfaceFilter, InterfaceMatch, LldpMatch, NMStateSpec,
+    NodeNetworkConfigurationPolicySpec, Probe, patterns,
 };
 use weft_operands::{
     problems::{Problems, given},
@@ -19,7 +19,7 @@ use weft_operands::{
 };
 use weft_plan::Problem;
 
-use crate::{bonding, path::text};
+use crate::{addresses::pool::Pool, bonding, path::text};
 
 /// How long the name of a policy is at most: enactments carry it in a label.
 const POLICY_NAME: usize = 63;
@@ -41,6 +41,7 @@ pub(crate) fn policy(name: &str, spec: &NodeNetworkConfigurationPolicySpec) -> V
         priority,
         match_,
         auto_config,
+        address_pools,
         probes,
         on_delete,
         drift,
@@ -82,6 +83,9 @@ pub(crate) fn policy(name: &str, spec: &NodeNetworkConfigurationPolicySpec) -> V
             true => listed(desired_state.as_ref(), &mut problems),
             false => unnamed(desired_state.as_ref(), &mut problems),
         }
+    }
+    for (name, pool) in address_pools.iter().flatten() {
+        address_pool(name, pool, &mut problems);
     }
     for (index, probe) in probes.iter().flatten().enumerate() {
         self::probe(&format!("spec.probes[{index}]"), probe, &mut problems);
@@ -285,6 +289,17 @@ fn lists_vlans(spec: &NodeNetworkConfigurationPolicySpec) -> bool {
     let lldp = interfaces.and_then(|interfaces| interfaces.lldp.as_ref());
     lldp.and_then(|lldp| lldp.vlan_ids.as_ref())
         .is_some_and(|vlans| !vlans.is_empty())
+}
+
+fn address_pool(name: &str, pool: &AddressPool, problems: &mut Problems) {
+    let field = format!("spec.addressPools.{name}");
+    if !matches(patterns::POOL_NAME, name) {
+        let rule = "names of pools must be lower case letters, digits and '-', at most 63, with a letter or digit at both ends";
+        problems.push("spec.addressPools", format!("{name:?}: {rule}"));
+    }
+    for (part, message) in Pool::read(pool).err().unwrap_or_default() {
+        problems.push(&format!("{field}.{part}"), message);
+    }
 }
 
 fn glob(field: &str, pattern: &str, problems: &mut Problems) {

@@ -1,15 +1,17 @@
 //! The values of a node that the desired state of a policy refers to: the operator grants them, and
 //! `weft plan` fills them in by the same rules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use weft_api::node_network::NodeValues;
+use weft_api::node_network::{NodeValues, PoolAddress};
 
 use crate::template::{self, Fact};
 
 /// The reason of a node that lacks a label or an annotation.
 pub(crate) const VALUE: &str = "WaitingForValue";
+/// The reason of a node that lacks an address of a pool.
+pub(crate) const ADDRESS: &str = "WaitingForAddress";
 
 /// The values that a desired state refers to, each with the first field that does so.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,6 +23,17 @@ pub(crate) struct Source<'a> {
     pub(crate) name: &'a str,
     pub(crate) labels: &'a BTreeMap<String, String>,
     pub(crate) annotations: &'a BTreeMap<String, String>,
+    /// Its addresses for the policy, by pool.
+    pub(crate) addresses: &'a BTreeMap<String, PoolAddress>,
+}
+
+/// The values that a node lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lack {
+    /// The reason, for a condition: that of a label or an annotation, if there is one.
+    pub(crate) reason: &'static str,
+    /// The fields and their values.
+    pub(crate) message: String,
 }
 
 impl References {
@@ -31,7 +44,13 @@ impl References {
 
     /// Returns true if a label or an annotation of the node is referred to.
     pub(crate) fn is_of_metadata(&self) -> bool {
-        self.0.keys().any(|fact| *fact != Fact::Name)
+        let is = |fact: &Fact| matches!(fact, Fact::Label(_) | Fact::Annotation(_));
+        self.0.keys().any(is)
+    }
+
+    /// Returns the pools that are referred to.
+    pub(crate) fn pools(&self) -> BTreeSet<&str> {
+        self.0.keys().filter_map(Fact::pool).collect()
     }
 
     /// Returns true if nothing of the node is referred to.
@@ -40,9 +59,9 @@ impl References {
     }
 
     /// Returns the values of a node. An error names each field whose value the node lacks.
-    pub(crate) fn of_node(&self, node: Source) -> Result<NodeValues, String> {
+    pub(crate) fn of_node(&self, node: Source) -> Result<NodeValues, Lack> {
         let mut values = NodeValues::default();
-        let mut missing = Vec::new();
+        let (mut missing, mut reason) = (Vec::new(), ADDRESS);
         for (fact, field) in &self.0 {
             let (word, command, key, from, to) = match fact {
                 Fact::Name => {
@@ -57,18 +76,36 @@ impl References {
                     node.annotations,
                     &mut values.annotations,
                 ),
+                Fact::Ip(pool) | Fact::PrefixLength(pool) => {
+                    match node.addresses.get(pool) {
+                        Some(address) => {
+                            drop(values.pools.insert(pool.clone(), address.clone()));
+                        }
+                        None => missing.push(format!(
+                            "spec.{field}: {{{{ {fact} }}}} has no value, because the node {} has no address of the pool {pool} yet: the operator gives it one",
+                            node.name
+                        )),
+                    }
+                    continue;
+                }
             };
             match from.get(key) {
                 Some(value) => drop(to.insert(key.clone(), value.clone())),
-                None => missing.push(format!(
+                None => {
+                    reason = VALUE;
+                    missing.push(format!(
                     "spec.{field}: {{{{ {fact} }}}} has no value, because the node {} has no {word} {key}: set it with kubectl {command} node {} {key}=VALUE, or exclude the node with spec.nodeSelector",
                     node.name, node.name
-                )),
+                ))
+                }
             }
         }
         match missing.is_empty() {
             true => Ok(values),
-            false => Err(missing.join("; ")),
+            false => Err(Lack {
+                reason,
+                message: missing.join("; "),
+            }),
         }
     }
 }
@@ -78,12 +115,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn of_node(desired: Value) -> Result<NodeValues, String> {
+    fn of_node(desired: Value) -> Result<NodeValues, Lack> {
         let map = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.to_owned())]);
         References::of(&desired).of_node(Source {
             name: "node-1",
             labels: &map("rack", "r1"),
             annotations: &map("example.com/ip", "192.0.2.7"),
+            addresses: &BTreeMap::new(),
         })
     }
 
@@ -104,7 +142,7 @@ mod tests {
             "dns-resolver": {"config": {"search": ["{{ node.annotations['example.com/search'] }}"]}},
         });
         assert_eq!(
-            of_node(desired).unwrap_err(),
+            of_node(desired).unwrap_err().message,
             "spec.desiredState.hostname.config: {{ node.labels[\"zone\"] }} has no value, because the node node-1 has no label zone: set it with kubectl label node node-1 zone=VALUE, or exclude the node with spec.nodeSelector; spec.desiredState.dns-resolver.config.search[0]: {{ node.annotations[\"example.com/search\"] }} has no value, because the node node-1 has no annotation example.com/search: set it with kubectl annotate node node-1 example.com/search=VALUE, or exclude the node with spec.nodeSelector"
         );
     }

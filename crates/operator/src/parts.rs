@@ -13,6 +13,8 @@ use weft_runtime::{
 #[derive(Clone)]
 pub(crate) struct Parts {
     pub domain: Arc<dyn Domain>,
+    /// The namespace of the operator, which holds its notes.
+    pub namespace: String,
     pub cluster: Cluster,
     pub shared: Shared,
     pub metrics: Metrics,

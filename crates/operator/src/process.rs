@@ -143,7 +143,7 @@ pub async fn run(
             .clone()
             .unwrap_or_else(|| format!("{}_", options.instance));
         let lease = LeaseConfig {
-            namespace,
+            namespace: namespace.clone(),
             name: format!("weft-{}", domain.name()),
             identity: format!("{replica}{:08x}", rand::random::<u32>()),
             pod,
@@ -159,6 +159,7 @@ pub async fn run(
         ));
         let parts = Parts {
             domain,
+            namespace,
             cluster,
             shared,
             metrics: metrics.clone(),

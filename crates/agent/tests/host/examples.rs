@@ -193,6 +193,12 @@ async fn assert_special(weft: &Installation, file: &str) {
                 assert_eq!(found, [address], "on {host}");
             }
         }
+        "address-per-node.yaml" => {
+            for (index, host) in weft.lab().hosts().iter().enumerate() {
+                let found = addresses(host, "eth2").await;
+                assert_eq!(found, [format!("198.51.100.{}", 10 + index)]);
+            }
+        }
         "ethernet-forwarding.yaml" => assert_forwards(one).await,
         "ethernet-static.yaml" => {
             assert_eq!(addresses(one, "eth1").await, ["192.0.2.10"]);

@@ -137,6 +137,22 @@ pub struct NodeValues {
     /// Annotations of the node, for {{ node.annotations["KEY"] }}.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
+
+    /// Addresses of the node, by the pool of the policy, for {{ pool.NAME.ip }} and
+    /// {{ pool.NAME.prefix-length }}.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pools: BTreeMap<String, PoolAddress>,
+}
+
+/// An address of a pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolAddress {
+    /// The address.
+    pub ip: String,
+
+    /// The length of its prefix.
+    pub prefix_length: i64,
 }
 
 /// The result on the node.

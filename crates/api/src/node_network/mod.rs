@@ -31,15 +31,15 @@ pub use crd::crds;
 pub use enactment::{
     CapturedState, Decision, Granted, NodeNetworkConfigurationEnactment,
     NodeNetworkConfigurationEnactmentSpec, NodeNetworkConfigurationEnactmentStatus, NodeValues,
-    Outcome, StateMetaInfo, Waits, Wanted,
+    Outcome, PoolAddress, StateMetaInfo, Waits, Wanted,
 };
 pub use installation::{
     DnsProbeConfiguration, InterfaceFilter, MetricsConfiguration, NMState, NMStateSpec,
     NMStateStatus, ProbeConfiguration, SelfSignConfiguration,
 };
 pub use policy::{
-    AutoConfig, DnsProbe, HttpProbe, IcmpProbe, InterfaceMatch, LldpMatch, Match,
-    NodeNetworkConfigurationPolicy, NodeNetworkConfigurationPolicySpec,
+    AddressPool, AutoConfig, DnsProbe, HttpProbe, IcmpProbe, InterfaceMatch, LldpMatch, Match,
+    NodeAddress, NodeNetworkConfigurationPolicy, NodeNetworkConfigurationPolicySpec,
     NodeNetworkConfigurationPolicyStatus, Probe, TcpProbe,
 };
 pub use state::{

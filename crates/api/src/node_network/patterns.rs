@@ -15,6 +15,15 @@ pub const INTERFACE_TYPE: &str = "^[a-z][a-z0-9-]*$";
 /// A MAC address.
 pub const MAC_ADDRESS: &str = "^([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}$";
 
+/// A CIDR, or the first and the last address, as far as a pattern can say it.
+pub const ADDRESS_RANGE: &str = "^[0-9A-Fa-f.:]+(/[0-9]{1,3}|-[0-9A-Fa-f.:]+)$";
+
+/// The same, or one address.
+pub const EXCLUDED_RANGE: &str = "^[0-9A-Fa-f.:]+(/[0-9]{1,3}|-[0-9A-Fa-f.:]+)?$";
+
+/// The name of a pool of addresses: a reference to it has dots around it.
+pub const POOL_NAME: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
+
 /// A number of nodes, or a share in percent.
 pub const MAX_UNAVAILABLE: &str = "^[0-9]{1,9}%?$";
 

@@ -50,10 +50,18 @@ pub struct NodeNetworkConfigurationPolicySpec {
 
     /// The wanted network of each node, in the form of nmstate. Omitted parts stay as they are. Texts
     /// may refer to captures and to the node: {{ capture.NAME.PATH }}, {{ node.name }},
-    /// {{ node.labels["KEY"] }} and {{ node.annotations["KEY"] }}.
+    /// {{ node.labels["KEY"] }}, {{ node.annotations["KEY"] }}, {{ pool.NAME.ip }} and
+    /// {{ pool.NAME.prefix-length }}.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::open")]
     pub desired_state: Option<Value>,
+
+    /// Ranges of addresses by name. Each node that matches gets one address of each pool that the
+    /// desired state refers to, and keeps it. No two nodes get the same address, whatever policies
+    /// the pools belong to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxProperties" = 16, "x-kubernetes-validations" = rules::address_pools()))]
+    pub address_pools: Option<BTreeMap<String, AddressPool>>,
 
     /// How many nodes may be changed at the same time: a number, or a share of the nodes that match
     /// and run an agent, rounded up. At least one may always be. Left out, or neither of the two:
@@ -96,6 +104,27 @@ pub struct NodeNetworkConfigurationPolicySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["correct", "report"]))]
     pub drift: Option<String>,
+}
+
+/// A range of addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::address_pool()))]
+pub struct AddressPool {
+    /// The addresses: a CIDR, for example 192.0.2.0/24, of which nodes get the addresses of hosts,
+    /// or the first and the last address, for example 192.0.2.10-192.0.2.99. IPv4 or IPv6.
+    #[schemars(length(max = 100), extend("x-kubernetes-validations" = rules::address_range()))]
+    pub range: String,
+
+    /// Addresses of the range that no node gets: addresses, first and last ones, or CIDRs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::excluded")]
+    pub exclude: Option<Vec<String>>,
+
+    /// The length of the prefix that nodes configure the address with. Left out: that of the CIDR.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 128))]
+    pub prefix_length: Option<i64>,
 }
 
 /// Interfaces of a node.
@@ -252,6 +281,11 @@ pub struct NodeNetworkConfigurationPolicyStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
+    /// The addresses of spec.addressPools that nodes have, by node and pool.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["node", "pool"]))]
+    pub addresses: Vec<NodeAddress>,
+
     /// How many nodes are being changed, by the generation of the policy that they get. Counted
     /// from the enactments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -264,4 +298,21 @@ pub struct NodeNetworkConfigurationPolicyStatus {
     /// Never set. Kept for objects that kubernetes-nmstate wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_unavailable_node_count_update: Option<Time>,
+}
+
+/// The address of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeAddress {
+    /// The name of the node.
+    pub node: String,
+
+    /// The name of the pool.
+    pub pool: String,
+
+    /// The address.
+    pub ip: String,
+
+    /// The length of its prefix.
+    pub prefix_length: i64,
 }

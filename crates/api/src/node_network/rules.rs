@@ -6,7 +6,8 @@
 use kube_core::Rule;
 
 use super::patterns::{
-    BIND_ADDRESS, DNS_NAME, DURATION, GLOB, INTERFACE_TYPE, MAX_UNAVAILABLE, WEB_ADDRESS,
+    ADDRESS_RANGE, BIND_ADDRESS, DNS_NAME, DURATION, EXCLUDED_RANGE, GLOB, INTERFACE_TYPE,
+    MAX_UNAVAILABLE, POOL_NAME, WEB_ADDRESS,
 };
 use crate::{
     rules::{empty_or, matches, rule, rule_for},
@@ -58,6 +59,39 @@ pub(super) fn policy() -> [Rule; 3] {
             "match needs desiredState: what the interfaces that match should be, without their names",
         ),
     ]
+}
+
+/// For the pools of addresses of a policy.
+pub(super) fn address_pools() -> [Rule; 1] {
+    [rule(
+        format!("self.all(name, {})", matches("name", POOL_NAME)),
+        "names of pools must be lower case letters, digits and '-', at most 63, with a letter or digit at both ends",
+    )]
+}
+
+/// For a pool of addresses.
+pub(super) fn address_pool() -> [Rule; 1] {
+    [rule_for(
+        ".prefixLength",
+        "has(self.prefixLength) || self.range.contains('/')",
+        "prefixLength is missing, and the range has no prefix: set it, for example 24",
+    )]
+}
+
+/// For the range of a pool.
+pub(super) fn address_range() -> [Rule; 1] {
+    [rule(
+        matches("self", ADDRESS_RANGE),
+        "must be a CIDR such as 192.0.2.0/24, or the first and the last address of one family such as 192.0.2.10-192.0.2.99",
+    )]
+}
+
+/// For a part of the range that no node gets.
+pub(super) fn excluded_range() -> [Rule; 1] {
+    [rule(
+        matches("self", EXCLUDED_RANGE),
+        "must be an address, a CIDR such as 192.0.2.0/24, or the first and the last address of one family such as 192.0.2.10-192.0.2.99",
+    )]
 }
 
 /// For an expression of a label selector.

@@ -73,6 +73,19 @@ pub(super) fn globs(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// Addresses that no node gets.
+pub(super) fn excluded(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 64,
+        "x-kubernetes-list-type": "atomic",
+        "items": {
+            "type": "string", "maxLength": 100,
+            "x-kubernetes-validations": rules::excluded_range()
+        },
+    })
+}
+
 /// The decisions of an operator of this version.
 pub(super) fn decision(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

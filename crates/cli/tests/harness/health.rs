@@ -60,6 +60,7 @@ impl Person {
             "Aborted",
             "Conflict",
             "ValueMissing",
+            "AddressProblem",
         ];
         if troubles.into_iter().any(holds) && !retries {
             Self::InTrouble

@@ -10,10 +10,15 @@
 //! - [`limit`]: how many nodes may be changed at the same time;
 //! - [`standing`]: where a policy stands on one node;
 //! - [`progress`]: the same in words that commands count by;
+//! - [`addresses`]: which node gets which address of a pool, [`held`]: which it has;
+//! - [`predict`]: the same for a plan;
 //! - [`slots`]: what is to be written next, [`writes`]: how;
 //! - [`status`]: what a policy says about all that.
 
+mod addresses;
+mod held;
 mod limit;
+mod predict;
 pub mod progress;
 mod selection;
 mod slots;
@@ -23,11 +28,16 @@ pub mod view;
 pub mod writes;
 
 #[cfg(test)]
+mod address_model;
+#[cfg(test)]
 mod scenarios;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod testing;
 
+pub use addresses::{addresses, assign};
+pub use held::Addresses;
+pub use predict::{Predicted, predict};
 pub use slots::{Action, decide};
 pub use view::{Decision, Enactment, Node, Policy, Wanted, World};

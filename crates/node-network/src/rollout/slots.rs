@@ -9,7 +9,7 @@ use super::{
     standing::{Standing, holds, is_in_flux},
     view::{Decision, Enactment, Node, Phase, Policy, Wanted, World},
 };
-use crate::values::{Source, VALUE};
+use crate::values::{ADDRESS, Source};
 
 /// Something to write. Each can be done, or not done, without the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -256,7 +256,7 @@ impl<'a> Rollout<'a> {
                 _ => Standing::of(policy, enactment),
             };
             let (values, waits) = match is_matched {
-                true => wanted_values(policy, node_name, node),
+                true => wanted_values(world, name, node_name, enactment),
                 false => (None, None),
             };
             let is_granted = |enactment: &&Enactment| {
@@ -503,7 +503,13 @@ impl<'a> Rollout<'a> {
 }
 
 /// Returns the values of a node that a policy refers to, or the value that the node lacks.
-fn wanted_values(policy: &Policy, name: &str, node: &Node) -> (Option<NodeValues>, Option<Waits>) {
+fn wanted_values(
+    world: &World,
+    policy_name: &str,
+    name: &str,
+    enactment: Option<&Enactment>,
+) -> (Option<NodeValues>, Option<Waits>) {
+    let (policy, node) = (world.policies[policy_name], world.nodes[name]);
     if policy.references.is_empty() {
         return (None, None);
     }
@@ -511,12 +517,30 @@ fn wanted_values(policy: &Policy, name: &str, node: &Node) -> (Option<NodeValues
         name,
         labels: &node.labels,
         annotations: &node.annotations,
+        addresses: &world.addresses.of_node(&policy.uid, name),
+    };
+    let problem = world.addresses.problem(policy_name, name);
+    let waits = |reason: &str, message: &str| {
+        Some(Waits {
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        })
     };
     match policy.references.of_node(source) {
+        // Another host has the address, too. A node that was granted it keeps it.
+        Ok(values)
+            if problem.is_some()
+                && enactment.and_then(|enactment| enactment.values.as_ref()) != Some(&values) =>
+        {
+            let message = problem.map(|problem| problem.message.as_str());
+            (None, waits(ADDRESS, message.unwrap_or_default()))
+        }
         Ok(values) => (Some(values), None),
-        Err(message) => {
-            let reason = VALUE.to_owned();
-            (None, Some(Waits { reason, message }))
+        Err(lack) => {
+            let message = problem
+                .filter(|_| lack.reason == ADDRESS)
+                .map_or(lack.message.as_str(), |problem| &problem.message);
+            (None, waits(lack.reason, message))
         }
     }
 }

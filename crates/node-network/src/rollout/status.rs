@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use weft_api::node_network::Waits;
+use weft_api::node_network::{PoolAddress, Waits};
 use weft_plan::{
     escape,
     health::{self, Cause, Health},
@@ -14,6 +14,7 @@ use super::{
     standing::Standing,
     view::{CONFLICT, Policy, World},
 };
+use crate::values::VALUE;
 
 /// Where a rollout stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,11 @@ pub struct Summary {
     conflict: Option<(usize, String, String)>,
     /// On how many nodes a value is missing. Of the first the name, and the value.
     lacking: Option<(usize, String, Waits)>,
+    /// On how many nodes something is wrong with an address. Of the first the name, the reason and
+    /// the words.
+    troubled: Option<(usize, String, &'static str, String)>,
+    /// The addresses of nodes.
+    addresses: Vec<Value>,
     /// The failed write of the operator.
     trouble: Option<String>,
 }
@@ -66,7 +72,28 @@ const NAMED: usize = 3;
 impl Summary {
     /// Where the rollout of this policy stands.
     pub fn of<'a>(world: &World<'a>, name: &'a str) -> Self {
-        Self::summarize(world.policies[name], &Rollout::of(world, name))
+        let policy = world.policies[name];
+        let address = |(node, pool, address): (&str, &str, &PoolAddress)| {
+            json!({
+                "node": node, "pool": pool, "ip": address.ip,
+                "prefixLength": address.prefix_length
+            })
+        };
+        let mut problems = world.addresses.problems_of(name);
+        let first = problems.next();
+        Self {
+            troubled: first.map(|(node, problem)| {
+                let count = 1 + problems.count();
+                let message = problem.message.clone();
+                (count, node.to_owned(), problem.reason, message)
+            }),
+            addresses: world
+                .addresses
+                .of_policy(&policy.uid)
+                .map(address)
+                .collect(),
+            ..Self::summarize(policy, &Rollout::of(world, name))
+        }
     }
 
     fn summarize(policy: &Policy, rollout: &Rollout) -> Self {
@@ -125,6 +152,8 @@ impl Summary {
             failure,
             conflict: conflict(rollout),
             lacking: lacking(rollout),
+            troubled: None,
+            addresses: Vec::new(),
             trouble: None,
         }
     }
@@ -229,17 +258,32 @@ impl Summary {
             reason: MISSING,
             message,
         });
-        let health = verdict.health(conflict.as_ref().or(lacking.as_ref()));
+        let troubled = self.troubled.as_ref().filter(|_| !is_leaving);
+        let troubled = troubled
+            .map(|(count, node, reason, message)| (*reason, on_nodes(*count, node, message)));
+        let troubled = troubled.as_ref().map(|(reason, message)| Said {
+            name: ADDRESS_PROBLEM,
+            status: "True",
+            reason,
+            message,
+        });
+        let obstacle = conflict.as_ref().or(lacking.as_ref()).or(troubled.as_ref());
+        let health = verdict.health(obstacle);
         let conditions = verdict
             .conditions()
             .into_iter()
             .chain(conflict)
             .chain(lacking)
+            .chain(troubled)
             .chain(of_health(&health));
         let conditions: Vec<_> = conditions
             .map(|condition| condition.value(generation, &previous["conditions"], now))
             .collect();
         status.insert("conditions".to_owned(), conditions.into());
+        match self.addresses.is_empty() {
+            true => status.remove("addresses"),
+            false => status.insert("addresses".to_owned(), self.addresses.clone().into()),
+        };
         // As kubernetes-nmstate counts its slots. Here nobody reads it again.
         let counts = match &verdict {
             Verdict::Available(_) | Verdict::NotMatching(_) => Map::new(),
@@ -299,7 +343,8 @@ fn lacking(rollout: &Rollout) -> Option<(usize, String, Waits)> {
     let mut all = rollout
         .matching()
         .filter(|node| !node.is_left_alone)
-        .filter_map(|node| Some((node.name.to_owned(), node.waits.clone()?)));
+        .filter_map(|node| Some((node.name.to_owned(), node.waits.clone()?)))
+        .filter(|(_, waits)| waits.reason == VALUE);
     let (node, waits) = all.next()?;
     Some((1 + all.count(), node, waits))
 }
@@ -350,6 +395,8 @@ const DISAGREE: &str = "PoliciesDisagree";
 /// The condition of a policy that refers to a value which a node lacks.
 const LACKING: &str = "ValueMissing";
 const MISSING: &str = "NodeValueMissing";
+/// The condition of a policy whose pools have no address for a node, or one of another host.
+const ADDRESS_PROBLEM: &str = "AddressProblem";
 
 impl Verdict {
     fn conditions(&self) -> [Said<'_>; 4] {

@@ -3,17 +3,22 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use weft_api::node_network::NodeValues;
 
 use super::{
-    Action, Decision, Enactment, Node, Policy, Wanted, World, decide, limit,
+    Action, Addresses, Decision, Enactment, Node, Policy, Wanted, World, addresses, assign, decide,
+    limit,
     status::{Summary, phase},
-    view::{FINALIZER, Phase, agent_of, enactment_name, is_left_alone},
+    view::{FINALIZER, Phase, addresses_of, agent_of, enactment_name, is_left_alone},
 };
+use crate::addresses::ledger::Ledger;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cluster {
@@ -25,6 +30,9 @@ pub(super) struct Cluster {
     /// Enactments that agents work on, with their generation at the start.
     pub(super) at_work: BTreeMap<String, i64>,
     pub(super) cap: Option<Value>,
+    /// The addresses of pools, and the version of the object that holds them.
+    pub(super) ledger: Ledger,
+    pub(super) version: usize,
     uids: usize,
 }
 
@@ -35,6 +43,8 @@ struct Views {
     agents: BTreeSet<String>,
     left_alone: BTreeSet<String>,
     enactments: Vec<Enactment>,
+    reported: BTreeMap<String, BTreeSet<IpAddr>>,
+    ledger: Ledger,
     cap: Option<k8s_openapi::apimachinery::pkg::util::intstr::IntOrString>,
 }
 
@@ -47,7 +57,7 @@ impl Views {
                 .or_default()
                 .insert(&enactment.node, enactment);
         }
-        World {
+        let mut world = World {
             policies: self
                 .policies
                 .iter()
@@ -62,7 +72,15 @@ impl Views {
             left_alone: self.left_alone.iter().map(String::as_str).collect(),
             enactments,
             max_unavailable: self.cap.as_ref(),
-        }
+            reported: self
+                .reported
+                .iter()
+                .map(|(name, addresses)| (name.as_str(), addresses))
+                .collect(),
+            addresses: Addresses::default(),
+        };
+        world.addresses = addresses(&world, Ok(&self.ledger));
+        world
     }
 }
 
@@ -207,6 +225,12 @@ impl Cluster {
                 .map(|(name, _)| name.clone())
                 .collect(),
             enactments: self.enactments.values().filter_map(Enactment::of).collect(),
+            reported: self
+                .states
+                .iter()
+                .map(|(name, state)| (name.clone(), addresses_of(state)))
+                .collect(),
+            ledger: self.ledger.clone(),
             cap: self
                 .cap
                 .clone()
@@ -218,8 +242,14 @@ impl Cluster {
         decide(&self.views().world())
     }
 
+    /// The ledger that the operator would write now.
+    pub(super) fn next_ledger(&self) -> Ledger {
+        assign(&self.views().world(), &self.ledger).0
+    }
+
     /// The operator does all that it decides now. Returns how much that was.
     pub(super) fn operate(&mut self) -> usize {
+        self.ledger = self.next_ledger();
         let actions = self.actions();
         actions.iter().for_each(|action| self.write(action));
         actions.len()

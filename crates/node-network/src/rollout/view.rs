@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     sync::Arc,
 };
 
@@ -14,8 +15,13 @@ use weft_api::node_network::{
 };
 use weft_plan::{Live, Problem};
 
-use super::selection::Selection;
-use crate::{review, values::References};
+use super::{held::Addresses, selection::Selection};
+use crate::{
+    addresses::pool::Pool,
+    path::{entries, text},
+    review,
+    values::References,
+};
 
 /// Keeps a policy until the nodes have put back what it changed.
 pub const FINALIZER: &str = "weft.network/revert";
@@ -37,6 +43,10 @@ pub struct World<'a> {
     pub enactments: BTreeMap<&'a str, BTreeMap<&'a str, &'a Enactment>>,
     /// How many nodes all policies together may change at the same time.
     pub max_unavailable: Option<&'a IntOrString>,
+    /// The addresses of hosts, by node, as their NodeNetworkStates report them.
+    pub reported: BTreeMap<&'a str, &'a BTreeSet<IpAddr>>,
+    /// The addresses of pools that nodes have, by the ledger.
+    pub addresses: Addresses,
 }
 
 /// A policy.
@@ -66,6 +76,8 @@ pub struct Policy {
     pub(super) reverts: bool,
     /// The values of a node that its desired state refers to.
     pub(super) references: References,
+    /// Its pools of addresses, by name.
+    pub(super) pools: BTreeMap<String, Pool>,
     /// The mistake in it. Then no node gets the policy.
     pub(super) refusal: Option<String>,
 }
@@ -94,6 +106,7 @@ impl Policy {
             priority: spec["priority"].as_i64().unwrap_or_default(),
             reverts: spec["onDelete"] == "revert",
             references: References::of(&spec["desiredState"]),
+            pools: pools(&spec["addressPools"]),
             refusal: refusal(&text(&metadata["name"]).unwrap_or_default(), spec),
         }
     }
@@ -118,6 +131,15 @@ impl Policy {
             waits: None,
         }
     }
+}
+
+/// The pools of a policy. One that cannot be read is left out: then the policy is refused.
+fn pools(value: &Value) -> BTreeMap<String, Pool> {
+    let pools = value.as_object().into_iter().flatten();
+    let read = |value: &Value| Pool::read(&serde_json::from_value(value.clone()).ok()?).ok();
+    pools
+        .filter_map(|(name, value)| Some((name.clone(), read(value)?)))
+        .collect()
 }
 
 /// How many problems a message lists.
@@ -201,6 +223,18 @@ pub fn agent_until(state: &Value) -> Option<Timestamp> {
         .annotation(AGENT_UNTIL_ANNOTATION)?
         .parse()
         .ok()
+}
+
+/// Returns the addresses of a host, by its NodeNetworkState.
+pub fn addresses_of(state: &Value) -> BTreeSet<IpAddr> {
+    let interfaces = entries(&state["status"]["currentState"]["interfaces"]);
+    let lists = interfaces
+        .iter()
+        .flat_map(|one| [&one["ipv4"]["address"], &one["ipv6"]["address"]]);
+    lists
+        .flat_map(entries)
+        .filter_map(|address| text(&address["ip"]).parse().ok())
+        .collect()
 }
 
 /// Reports whether the NodeNetworkState of a node keeps its agent from doing anything there: it is

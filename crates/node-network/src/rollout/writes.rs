@@ -55,6 +55,15 @@ pub fn change(
 ) -> Value {
     let test = json!({"op": "test", "path": "/metadata/uid", "value": enactment.uid});
     if wanted.decision == Decision::Granted || enactment.wanted.is_none() {
+        // The address of a pool is for the specification that the decision saw: a late write of an
+        // earlier leader must not bring an old one back.
+        if values.is_some_and(|values| !values.pools.is_empty()) {
+            return json!([
+                test,
+                {"op": "test", "path": "/metadata/generation", "value": enactment.generation},
+                {"op": "add", "path": "/spec", "value": spec(policy, &enactment.node, wanted, values)}
+            ]);
+        }
         return json!([
             test, {"op": "add", "path": "/spec", "value": spec(policy, &enactment.node, wanted, values)}
         ]);

@@ -1,7 +1,8 @@
 //! The watches of the controller of policies, and the parts of objects that it keeps.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,13 +12,14 @@ use kube::Client;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use weft_node_network::{
+    addresses::ledger::{self, Ledger, Stored},
     counts::Counts,
     rollout::{
-        Enactment, Node, Policy, World,
-        view::{AGENT_LABEL, agent_of, agent_until, is_left_alone},
+        self, Addresses, Enactment, Node, Policy, World,
+        view::{AGENT_LABEL, addresses_of, agent_of, agent_until, is_left_alone},
     },
 };
-use weft_plan::{Kind, condition, kinds};
+use weft_plan::{Kind, Live, ObjectKey, condition, kinds};
 use weft_runtime::{
     api_server::cluster::{Cluster, Error},
     metrics::{Metrics, Readiness},
@@ -37,6 +39,8 @@ pub struct Caches {
     /// Each agent's pod.
     pub agents: Arc<Views<Agent>>,
     pub states: Arc<Views<State>>,
+    /// The ledger of addresses: one object, or none.
+    pub ledger: Arc<Views<Stored>>,
     pub notifier: Notifier,
 }
 
@@ -77,6 +81,8 @@ pub struct State {
     is_left_alone: bool,
     /// Until when an agent on demand is there.
     pub agent_until: Option<Timestamp>,
+    /// The addresses of the host.
+    addresses: BTreeSet<IpAddr>,
 }
 
 impl State {
@@ -89,6 +95,7 @@ impl State {
                 .and_then(|time| Some(time.parse::<Timestamp>().ok()?.as_second())),
             is_left_alone: is_left_alone(object),
             agent_until: agent_until(object),
+            addresses: addresses_of(object),
         }
     }
 }
@@ -114,16 +121,22 @@ impl Caches {
                 |object| Some(State::of(object)),
                 notifier.clone(),
             )),
+            ledger: Arc::new(Views::new(
+                |object| Some(Stored::of(object)),
+                notifier.clone(),
+            )),
             notifier,
         }
     }
 
-    /// Begins to watch. The agents are in this namespace, or anywhere.
+    /// Begins to watch. The agents are in `namespace`, or anywhere, and the ledger is in
+    /// `operators`.
     pub fn watch(
         &self,
         client: &Client,
         metrics: &Metrics,
         namespace: Option<&str>,
+        operators: &str,
     ) -> JoinSet<()> {
         let mut watches = JoinSet::new();
         let agents = format!("{}={}", AGENT_LABEL.0, AGENT_LABEL.1);
@@ -157,6 +170,11 @@ impl Caches {
             client,
             metrics,
         );
+        let ledger = Watch {
+            fields: format!("metadata.name={}", ledger::NAME),
+            ..watch_of(kinds::CONFIG_MAP, Some(operators), "")
+        };
+        spawn(&mut watches, ledger, &self.ledger, client, metrics);
         watches
     }
 
@@ -167,21 +185,28 @@ impl Caches {
             && self.nodes.lock().is_complete()
             && self.agents.lock().is_complete()
             && self.states.lock().is_complete()
+            && self.ledger.lock().is_complete()
     }
 
-    /// Reads the names of policies and enactments.
+    /// Reads the names of policies, enactments and nodes, and the version of the ledger in this
+    /// namespace. A node that is not known yet would lose its addresses.
     ///
     /// # Errors
-    /// They cannot be listed.
-    pub async fn look(cluster: &Cluster) -> Result<Lists, Error> {
+    /// They cannot be read.
+    pub async fn look(cluster: &Cluster, namespace: &str) -> Result<Lists, Error> {
         let list = async |kind| cluster.list_metadata(kind, None, "").await;
-        let (policies, enactments) = futures::try_join!(
+        let key = ObjectKey::new(kinds::CONFIG_MAP, namespace, ledger::NAME);
+        let (policies, enactments, nodes, ledger) = futures::try_join!(
             list(kinds::NODE_NETWORK_CONFIGURATION_POLICY),
-            list(kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT)
+            list(kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT),
+            list(kinds::NODE),
+            cluster.get_metadata(&key),
         )?;
         Ok(Lists {
             policies,
             enactments,
+            nodes,
+            ledger,
         })
     }
 
@@ -190,12 +215,21 @@ impl Caches {
         let Lists {
             policies,
             enactments,
+            nodes,
+            ledger,
         } = lists;
+        let knows_ledger = ledger.as_ref().is_none_or(|ledger| {
+            let at = Live::of(ledger).resource_version();
+            let list = std::slice::from_ref(ledger);
+            self.ledger.lock().has_caught_up(list, at)
+        });
         self.policies.lock().has_caught_up(&policies.0, policies.1)
             && self
                 .enactments
                 .lock()
                 .has_caught_up(&enactments.0, enactments.1)
+            && self.nodes.lock().has_caught_up(&nodes.0, nodes.1)
+            && knows_ledger
     }
 
     /// When the next of the agents that act on demand is no longer taken to be there.
@@ -233,7 +267,13 @@ impl Caches {
                 .or_default()
                 .insert(&enactment.node, enactment);
         }
-        decide(&World {
+        let stored = self.ledger.lock();
+        let nothing = Ledger::default();
+        let ledger = match stored.get(ledger::NAME) {
+            None => Ok(&nothing),
+            Some(stored) => stored.ledger.as_ref().map_err(String::as_str),
+        };
+        let mut world = World {
             policies: policies.iter().collect(),
             nodes: nodes.iter().collect(),
             agents: agents
@@ -248,7 +288,14 @@ impl Caches {
                 .collect(),
             enactments,
             max_unavailable,
-        })
+            reported: states
+                .iter()
+                .map(|(name, state)| (name, &state.addresses))
+                .collect(),
+            addresses: Addresses::default(),
+        };
+        world.addresses = rollout::addresses(&world, ledger);
+        decide(&world)
     }
 }
 
@@ -256,6 +303,8 @@ impl Caches {
 pub struct Lists {
     policies: (Vec<Value>, u64),
     enactments: (Vec<Value>, u64),
+    nodes: (Vec<Value>, u64),
+    ledger: Option<Value>,
 }
 
 fn watch_of(kind: Kind, namespace: Option<&str>, labels: &str) -> Watch {

@@ -3,6 +3,7 @@
 //! It runs next to the controller of NMState, under the same lease. Its decisions are pure, see
 //! [`weft_node_network::rollout`].
 
+mod addresses;
 mod caches;
 mod gauges;
 
@@ -60,6 +61,8 @@ pub struct Controller {
     metrics: Metrics,
     recorder: EventRecorder,
     manager: String,
+    /// The namespace of the operator, which holds the ledger of addresses.
+    namespace: String,
 }
 
 /// The state between two reconciles: only the time of the next one.
@@ -76,6 +79,9 @@ struct Memory {
     /// The pauses after failed writes of policies' status.
     unspoken: Backoff,
     blocked: Option<Blocked>,
+    /// When the ledger of addresses is written again after a failure.
+    ledger: Option<Instant>,
+    ledger_backoff: Backoff,
 }
 
 /// Something that could not be written.
@@ -155,6 +161,8 @@ impl Memory {
             told: HashMap::new(),
             unspoken: Backoff::new(NEWS, LONGEST),
             blocked: None,
+            ledger: None,
+            ledger_backoff: Backoff::new(Duration::from_millis(200), LONGEST),
         }
     }
 }
@@ -166,7 +174,7 @@ pub(crate) fn start(parts: &Parts) -> Controlling {
         parts.cluster.clone(),
         parts.shared.clone(),
         parts.metrics.clone(),
-        &parts.instance,
+        (&parts.namespace, &parts.instance),
     );
     controller
         .run(parts.leading.clone(), parts.stop.clone())
@@ -174,13 +182,14 @@ pub(crate) fn start(parts: &Parts) -> Controlling {
 }
 
 impl Controller {
-    /// A controller that is not running yet. `shared` is the cache of the controller of NMState.
+    /// A controller that is not running yet. `shared` is the cache of the controller of NMState,
+    /// `namespace` that of the operator, and `instance` the name of this replica.
     pub fn new(
         domain: Arc<dyn Domain>,
         cluster: Cluster,
         shared: Shared,
         metrics: Metrics,
-        instance: &str,
+        (namespace, instance): (&str, &str),
     ) -> Self {
         let recorder = EventRecorder::new(cluster.client().clone(), domain.name(), instance);
         let (caches, manager) = (Caches::new(), manager(&*domain));
@@ -193,6 +202,7 @@ impl Controller {
             metrics,
             recorder,
             manager,
+            namespace: namespace.to_owned(),
         }
     }
 
@@ -202,6 +212,7 @@ impl Controller {
             self.cluster.client(),
             &self.metrics,
             self.domain.namespace(),
+            &self.namespace,
         );
         let running = Running {
             controller: self,
@@ -232,6 +243,7 @@ impl Controller {
             return Some(Instant::now() + memory.backoff.next_pause());
         }
         let cap = self.max_unavailable();
+        let assigned = self.assign(memory).await;
         let actions = self.caches.look_at(cap.as_ref(), rollout::decide);
         memory.forget(&actions);
         // The controller acknowledges news before it acts on it.
@@ -262,6 +274,7 @@ impl Controller {
             .filter_map(|failed| failed.next.due())
             .min();
         [
+            assigned,
             new_ones,
             told,
             again,
@@ -277,10 +290,10 @@ impl Controller {
     /// of ours. Asked once.
     async fn is_up_to_date(&self, memory: &mut Memory) -> bool {
         if !memory.has_looked {
-            match Caches::look(&self.cluster).await {
+            match Caches::look(&self.cluster, &self.namespace).await {
                 Ok(lists) => (memory.behind, memory.has_looked) = (Some(lists), true),
                 Err(error) => {
-                    tracing::warn!(%error, "policies and enactments could not be listed");
+                    tracing::warn!(%error, "policies, enactments and nodes could not be listed");
                     return false;
                 }
             }

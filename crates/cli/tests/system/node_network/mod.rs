@@ -1,6 +1,7 @@
 //! The agent on the nodes: NMState on the real control plane. Its pods are kwok's, so nothing here
 //! touches a host's network.
 
+mod addresses;
 pub mod agents;
 mod in_the_way;
 mod life;
