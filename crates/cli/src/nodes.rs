@@ -163,14 +163,7 @@ impl Nodes {
                 }
             }
             "Node" => {
-                let map = |field: &str| {
-                    serde_json::from_value(object["metadata"][field].clone()).unwrap_or_default()
-                };
-                let metadata = Metadata {
-                    labels: map("labels"),
-                    annotations: map("annotations"),
-                };
-                self.metadata.insert(name, metadata);
+                self.metadata.insert(name, Metadata::of(object));
             }
             policy::KIND => {
                 drop(self.policies.insert(

@@ -13,7 +13,7 @@ use crate::{
     secrets,
     select::select,
     state,
-    values::{References, Source},
+    values::{References, Source, annotations},
 };
 use serde_json::{Value, json};
 use std::{
@@ -47,8 +47,19 @@ pub struct Node {
 pub struct Metadata {
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
+    /// Those of its annotations that can be values in a desired state.
     pub annotations: BTreeMap<String, String>,
+}
+
+impl Metadata {
+    /// Reads a Node object.
+    pub fn of(object: &Value) -> Self {
+        Self {
+            labels: serde_json::from_value(object["metadata"]["labels"].clone())
+                .unwrap_or_default(),
+            annotations: annotations(object),
+        }
+    }
 }
 
 /// The result of a finished policy on a node. Its captures are not carried out again, as what they

@@ -292,7 +292,7 @@ fn lists_vlans(spec: &NodeNetworkConfigurationPolicySpec) -> bool {
 }
 
 fn address_pool(name: &str, pool: &AddressPool, problems: &mut Problems) {
-    let field = format!("spec.addressPools.{name}");
+    let field = format!("spec.addressPools[{name}]");
     if !matches(patterns::POOL_NAME, name) {
         let rule = "names of pools must be lower case letters, digits and '-', at most 63, with a letter or digit at both ends";
         problems.push("spec.addressPools", format!("{name:?}: {rule}"));

@@ -13,6 +13,20 @@ pub(crate) const VALUE: &str = "WaitingForValue";
 /// The reason of a node that lacks an address of a pool.
 pub(crate) const ADDRESS: &str = "WaitingForAddress";
 
+/// The longest annotation that is a value, in bytes. Annotations hold whole documents, and the
+/// operator keeps those of all nodes in memory.
+const LONGEST: usize = 256;
+
+/// Returns the annotations of an object that can be values.
+pub(crate) fn annotations(object: &Value) -> BTreeMap<String, String> {
+    let all = object["metadata"]["annotations"].as_object();
+    all.into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .filter(|(_, value)| value.len() <= LONGEST)
+        .collect()
+}
+
 /// The values that a desired state refers to, each with the first field that does so.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct References(BTreeMap<Fact, String>);
@@ -93,8 +107,12 @@ impl References {
                 Some(value) => drop(to.insert(key.clone(), value.clone())),
                 None => {
                     reason = VALUE;
+                    let limit = match fact {
+                        Fact::Annotation(_) => format!(" of at most {LONGEST} bytes"),
+                        _ => String::new(),
+                    };
                     missing.push(format!(
-                    "spec.{field}: {{{{ {fact} }}}} has no value, because the node {} has no {word} {key}: set it with kubectl {command} node {} {key}=VALUE, or exclude the node with spec.nodeSelector",
+                    "spec.{field}: {{{{ {fact} }}}} has no value, because the node {} has no {word} {key}{limit}: set it with kubectl {command} node {} {key}=VALUE, or exclude the node with spec.nodeSelector",
                     node.name, node.name
                 ))
                 }
@@ -136,6 +154,16 @@ mod tests {
     }
 
     #[test]
+    fn a_document_in_an_annotation_is_no_value() {
+        let object = json!({"metadata": {"annotations": {
+            "ip": "192.0.2.7", "edge": "x".repeat(LONGEST), "document": "x".repeat(LONGEST + 1)
+        }}});
+        let keys: Vec<_> = annotations(&object).into_keys().collect();
+        assert_eq!(keys, ["edge", "ip"]);
+        assert_eq!(annotations(&json!({})), BTreeMap::new());
+    }
+
+    #[test]
     fn a_missing_value_names_field_node_and_fix() {
         let desired = json!({
             "hostname": {"config": "{{ node.labels['zone'] }}"},
@@ -143,7 +171,7 @@ mod tests {
         });
         assert_eq!(
             of_node(desired).unwrap_err().message,
-            "spec.desiredState.hostname.config: {{ node.labels[\"zone\"] }} has no value, because the node node-1 has no label zone: set it with kubectl label node node-1 zone=VALUE, or exclude the node with spec.nodeSelector; spec.desiredState.dns-resolver.config.search[0]: {{ node.annotations[\"example.com/search\"] }} has no value, because the node node-1 has no annotation example.com/search: set it with kubectl annotate node node-1 example.com/search=VALUE, or exclude the node with spec.nodeSelector"
+            "spec.desiredState.hostname.config: {{ node.labels[\"zone\"] }} has no value, because the node node-1 has no label zone: set it with kubectl label node node-1 zone=VALUE, or exclude the node with spec.nodeSelector; spec.desiredState.dns-resolver.config.search[0]: {{ node.annotations[\"example.com/search\"] }} has no value, because the node node-1 has no annotation example.com/search of at most 256 bytes: set it with kubectl annotate node node-1 example.com/search=VALUE, or exclude the node with spec.nodeSelector"
         );
     }
 }

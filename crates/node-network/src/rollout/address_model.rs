@@ -122,8 +122,14 @@ fn spec(range: usize, reverts: bool) -> Value {
 /// A write on its way, with what it was derived from.
 #[derive(Clone, Debug)]
 enum Write {
-    Ledger { version: usize, next: Ledger },
-    Action { action: Action, seen: Rc<Cluster> },
+    Ledger {
+        version: usize,
+        next: Ledger,
+    },
+    Action {
+        action: Box<Action>,
+        seen: Rc<Cluster>,
+    },
 }
 
 struct Model {
@@ -254,6 +260,7 @@ impl Model {
         let view = Rc::new(self.view.clone());
         for action in self.view.actions() {
             let seen = Rc::clone(&view);
+            let action = Box::new(action);
             self.flying
                 .push((self.term, Write::Action { action, seen }));
         }
@@ -501,7 +508,7 @@ fn a_late_write_of_the_ledger_brings_no_address_to_a_second_host() {
         assert!(model.hosts.contains_key("node-1"), "{:#?}", model.real);
         model.flying = vec![late];
         model.run(&[label(0, true), arrives(0), watch.clone(), Happening::Decide]);
-        // Whatever was decided arrives, in any order.
+        // All decisions arrive, in any order.
         for _ in 0..4 {
             while !model.flying.is_empty() {
                 model.happen(&arrives(0));

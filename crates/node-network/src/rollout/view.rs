@@ -20,7 +20,7 @@ use crate::{
     addresses::pool::Pool,
     path::{entries, text},
     review,
-    values::References,
+    values::{References, annotations},
 };
 
 /// Keeps a policy until the nodes have put back what it changed.
@@ -180,7 +180,7 @@ pub struct Node {
     pub uid: String,
     /// `metadata.labels`
     pub(super) labels: BTreeMap<String, String>,
-    /// `metadata.annotations`
+    /// Those of `metadata.annotations` that can be values in a desired state.
     pub(super) annotations: BTreeMap<String, String>,
     /// Its condition `Ready` is True.
     pub(super) is_ready: bool,
@@ -190,13 +190,11 @@ impl Node {
     /// Reads a Node.
     pub fn of(object: &Value) -> Self {
         let conditions = object["status"]["conditions"].as_array();
-        let map = |field: &str| {
-            serde_json::from_value(object["metadata"][field].clone()).unwrap_or_default()
-        };
         Self {
             uid: Live::of(object).uid().to_owned(),
-            labels: map("labels"),
-            annotations: map("annotations"),
+            labels: serde_json::from_value(object["metadata"]["labels"].clone())
+                .unwrap_or_default(),
+            annotations: annotations(object),
             is_ready: conditions.is_some_and(|all| {
                 all.iter()
                     .any(|one| one["type"] == "Ready" && one["status"] == "True")
