@@ -47,7 +47,7 @@ fn trials(default: u64) -> impl Iterator<Item = (u64, StdRng)> {
 fn probe_seconds() -> &'static str {
     match Capability::Link("bond").is_there() {
         true => "20",
-        false => "4",
+        false => "8",
     }
 }
 
