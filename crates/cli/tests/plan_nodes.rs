@@ -367,7 +367,7 @@ fn a_pool_with_a_mistake_is_refused_at_its_place() {
     );
     assert_eq!(run.code, 1, "{}", run.stderr);
     for line in [
-        "stdin:7:16: spec.addressPools[a].range: \"192.0.2.9-192.0.2.1\" must be a CIDR",
+        "stdin:7:5: spec.addressPools[a].range: \"192.0.2.9-192.0.2.1\" must be a CIDR",
         "spec.desiredState.hostname.config: there is no pool b in spec.addressPools: add it",
     ] {
         assert!(run.stdout.contains(line), "{}", run.stdout);
