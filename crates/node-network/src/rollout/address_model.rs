@@ -51,6 +51,11 @@ enum Happening {
         states: bool,
         enactments: bool,
     },
+    /// All writes arrive, all agents act, and the watches report it, a few times over. Hosts report
+    /// their addresses, too, or not.
+    Settle {
+        reports: bool,
+    },
     /// The other operator leads.
     Takeover,
     Agent {
@@ -78,6 +83,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         12 => Just(Happening::Decide),
         16 => (0..8_usize, fate).prop_map(|(which, fate)| Happening::Arrive { which, fate }),
         8 => (flag, flag, flag, flag).prop_map(|(nodes, policies, states, enactments)| Happening::Watch { nodes, policies, states, enactments }),
+        4 => flag.prop_map(|reports| Happening::Settle { reports }),
         2 => Just(Happening::Takeover),
         12 => (node.clone(), prop::bool::weighted(0.9)).prop_map(|(node, succeeds)| Happening::Agent { node, succeeds }),
         6 => node.clone().prop_map(Happening::Report),
@@ -199,6 +205,7 @@ impl Model {
                     self.view.version = self.real.version;
                 }
             }
+            Happening::Settle { reports } => self.settle(reports),
             Happening::Takeover => {
                 self.term += 1;
                 self.view = self.real.clone();
@@ -245,6 +252,23 @@ impl Model {
                     self.real.apply(&policy(number), spec(range, reverts));
                 }
             }
+        }
+    }
+
+    fn settle(&mut self, reports: bool) {
+        for _ in 0..4 {
+            while !self.flying.is_empty() {
+                let (term, write) = self.flying.remove(0);
+                self.arrive(term == self.term, write);
+            }
+            for number in 0..NODES {
+                self.act(&node(number), true);
+                if reports {
+                    self.report(&node(number));
+                }
+            }
+            self.view = self.real.clone();
+            self.decide();
         }
     }
 
