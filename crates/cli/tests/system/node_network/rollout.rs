@@ -271,7 +271,7 @@ spec:
         "WaitingForValue"
     );
     assert!(waits["spec"]["granted"].is_null());
-    let message = "node-4: spec.desiredState.interfaces[0].ipv4.address[0].ip: {{ node.annotations[\"example.com/ip\"] }} has no value, because the node node-4 has no annotation example.com/ip: set it with kubectl annotate node node-4 example.com/ip=VALUE, or exclude the node with spec.nodeSelector";
+    let message = "node-4: spec.desiredState.interfaces[0].ipv4.address[0].ip: {{ node.annotations[\"example.com/ip\"] }} has no value, because the node node-4 has no annotation example.com/ip of at most 256 bytes: set it with kubectl annotate node node-4 example.com/ip=VALUE, or exclude the node with spec.nodeSelector";
     wait_says(&cluster, "storage", "ValueMissing", message).await;
     install::becomes_idle(&cluster, &proxy).await;
 
