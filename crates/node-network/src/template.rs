@@ -306,7 +306,7 @@ fn fill_text(
         }
         if value.is_array() || value.is_object() {
             return Err(ExpressionError {
-                message: "this is no text or number, so nothing can stand beside it".to_owned(),
+                message: "this is no text or number, so it must be the whole value: remove the text next to it".to_owned(),
                 line: line.to_owned(),
                 position,
             });

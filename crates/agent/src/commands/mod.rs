@@ -403,3 +403,23 @@ fn history(common: &Common, format: Format) -> Result<u8> {
     }
     Ok(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::probes::WINDOW;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        common: Common,
+    }
+
+    #[test]
+    fn probes_have_by_default_the_time_that_brings_a_host_back() {
+        let line = Line::parse_from(["weft-agent"]);
+        assert_eq!(line.common.probe_seconds, WINDOW);
+    }
+}

@@ -163,8 +163,8 @@ impl Pool {
         self.range.contains(ip) && !self.exclude.iter().any(|range| range.contains(ip))
     }
 
-    /// Returns the lowest address that is not taken. `from` is where the search goes on the next
-    /// time: a caller that gives away many addresses does not begin anew for each.
+    /// Returns the lowest address that is not taken. The search begins at `from`, and leaves its end
+    /// there, so that a caller that assigns many addresses searches the range once.
     pub(crate) fn free(&self, taken: &BTreeSet<IpAddr>, from: &mut Option<u128>) -> Option<IpAddr> {
         let mut next = from.unwrap_or(self.range.first);
         while next <= self.range.last {

@@ -253,8 +253,7 @@ fn kept(world: &World, ledger: &Ledger) -> Ledger {
     next
 }
 
-/// Reports whether the node is to have the address. `None` if nobody can say, because the policy is
-/// refused.
+/// Reports whether the node is to have the address. `None` for a refused policy, which does not say.
 fn is_wanted(world: &World, entry: &Entry, ip: IpAddr, node: &Node) -> Option<bool> {
     let policy = world
         .policies

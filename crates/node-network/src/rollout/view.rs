@@ -111,6 +111,11 @@ impl Policy {
         }
     }
 
+    /// Reports whether it has pools of addresses.
+    pub fn has_pools(&self) -> bool {
+        !self.pools.is_empty()
+    }
+
     /// Reports whether it stands as it is on the nodes: what is wrong with it cannot be rolled out,
     /// and says nothing about who should leave it either.
     pub(super) fn is_held(&self) -> bool {

@@ -57,16 +57,16 @@ pub fn change(
     if wanted.decision == Decision::Granted || enactment.wanted.is_none() {
         // The address of a pool is for the specification that the decision saw: a late write of an
         // earlier leader must not bring an old one back.
-        if values.is_some_and(|values| !values.pools.is_empty()) {
-            return json!([
-                test,
-                {"op": "test", "path": "/metadata/generation", "value": enactment.generation},
-                {"op": "add", "path": "/spec", "value": spec(policy, &enactment.node, wanted, values)}
-            ]);
-        }
-        return json!([
-            test, {"op": "add", "path": "/spec", "value": spec(policy, &enactment.node, wanted, values)}
-        ]);
+        let has_address = values.is_some_and(|values| !values.pools.is_empty());
+        let same = has_address.then(
+            || json!({"op": "test", "path": "/metadata/generation", "value": enactment.generation}),
+        );
+        let spec = spec(policy, &enactment.node, wanted, values);
+        let add = json!({"op": "add", "path": "/spec", "value": spec});
+        return [Some(test), same, Some(add)]
+            .into_iter()
+            .flatten()
+            .collect();
     }
     json!([
         test,
@@ -78,6 +78,8 @@ pub fn change(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use weft_api::node_network::PoolAddress;
+
     use super::*;
 
     #[test]
@@ -125,6 +127,18 @@ mod tests {
                 None
             )),
             ["/metadata/uid", "/spec"]
+        );
+        let address = NodeValues {
+            pools: [("a".to_owned(), PoolAddress::default())].into(),
+            ..NodeValues::default()
+        };
+        let granted = policy.wants(Decision::Granted);
+        let with_address = change(("policy", &policy), &view, &granted, Some(&address));
+        assert_eq!(with_address[1]["value"], 1);
+        assert_eq!(
+            paths(with_address),
+            ["/metadata/uid", "/metadata/generation", "/spec"],
+            "a late write of an earlier leader brings no address back"
         );
         let waits = change(
             ("policy", &policy),

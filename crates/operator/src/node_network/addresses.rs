@@ -19,6 +19,7 @@ impl Controller {
     pub(super) async fn assign(&self, memory: &mut Memory) -> Option<Instant> {
         let stored = self.caches.ledger.lock().get(ledger::NAME).cloned();
         let known = match &stored {
+            None if !self.caches.has_pools() => return None,
             None => Ledger::default(),
             Some(stored) => stored.ledger.clone().ok()?,
         };

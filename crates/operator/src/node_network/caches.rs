@@ -232,6 +232,14 @@ impl Caches {
             && knows_ledger
     }
 
+    /// Reports whether a policy has pools of addresses.
+    pub fn has_pools(&self) -> bool {
+        self.policies
+            .lock()
+            .iter()
+            .any(|(_, policy)| policy.has_pools())
+    }
+
     /// When the next of the agents that act on demand is no longer taken to be there.
     pub fn next_end(&self) -> Option<Instant> {
         let (states, now) = (self.states.lock(), Timestamp::now());

@@ -126,7 +126,7 @@ async fn nodes_get_addresses_and_a_gone_node_releases_its_own() {
     })
     .await;
 
-    // The policy goes, and the hosts may keep what they have: nobody else gets these addresses.
+    // The policy goes, and the hosts may keep the addresses. No other node gets them.
     cluster
         .kubectl(&["delete", "nncp", "storage", "--timeout=20s"])
         .await;
