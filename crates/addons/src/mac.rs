@@ -158,6 +158,12 @@ impl MacRange {
     pub fn end(&self) -> &MacAddress {
         &self.end
     }
+
+    /// Reports whether an address is in the range, its ends included.
+    #[must_use]
+    pub fn contains(&self, address: &MacAddress) -> bool {
+        self.start <= *address && *address <= self.end
+    }
 }
 
 #[cfg(test)]

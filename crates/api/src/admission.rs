@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::node_network::{NODE_CONDITION, STARTUP_TAINT};
+
 /// A policy about what people write into the specification of a kind.
 ///
 /// Without it everything works as well: the operator says the same in status. So an expression that
@@ -97,6 +99,9 @@ pub(crate) struct AccountPolicy<'a> {
     pub accounts: &'a [&'a str],
     /// Further accounts, which hold these rights only to grant them: they may write none of it.
     pub grants: &'a [&'a str],
+    /// A write that another policy judges: the name and the expression of a condition under which
+    /// this policy counts.
+    pub unless: Option<(&'a str, String)>,
     /// Group, resources and operations.
     pub writes: &'a [(&'a str, &'a [&'a str], &'a [&'a str])],
     /// Variables for the validations: names and expressions.
@@ -137,6 +142,11 @@ impl AccountPolicy<'_> {
             ],
             "validations": validations,
         });
+        if let Some((name, expression)) = self.unless
+            && let Some(conditions) = spec["matchConditions"].as_array_mut()
+        {
+            conditions.push(json!({"name": name, "expression": expression}));
+        }
         if !self.variables.is_empty() {
             spec["variables"] = variables.collect();
         }
@@ -211,6 +221,49 @@ pub(crate) fn same_metadata(free: &str) -> String {
         "variables.oldMetadata",
         &format!("k in ['managedFields', 'resourceVersion', 'generation'{free}]"),
     )
+}
+
+/// Returns an expression that is true if a write of a Node changes nothing but the condition
+/// [`NODE_CONDITION`], or removes nothing but the taint [`STARTUP_TAINT`].
+pub(crate) fn is_about_readiness() -> String {
+    let same = |field: &str, free: &str| {
+        let [new, old] = ["object", "oldObject"].map(|owner| format!("({})", map_of(owner, field)));
+        same_but(&new, &old, free)
+    };
+    let list = |owner: &str, part: &str, list: &str, keep: &str| {
+        format!("(has({owner}.{part}.{list}) ? {owner}.{part}.{list}.filter(e, e.{keep}) : [])")
+    };
+    let both = |part: &str, name: &str, keep: &str| {
+        ["object", "oldObject"].map(|owner| list(owner, part, name, keep))
+    };
+    let [conditions, old_conditions] = both(
+        "status",
+        "conditions",
+        &format!("type != '{NODE_CONDITION}'"),
+    );
+    let [taints, old_taints] = both("spec", "taints", &format!("key != '{STARTUP_TAINT}'"));
+    let [startup, old_startup] = both("spec", "taints", &format!("key == '{STARTUP_TAINT}'"));
+    [
+        "request.operation == 'UPDATE'".to_owned(),
+        same(
+            "metadata",
+            "k in ['managedFields', 'resourceVersion', 'generation']",
+        ),
+        same("spec", "k == 'taints'"),
+        same("status", "k == 'conditions'"),
+        format!("{conditions} == {old_conditions}"),
+        format!("{taints} == {old_taints}"),
+        format!("{startup}.all(e, e in {old_startup})"),
+    ]
+    .join(" && ")
+}
+
+/// The condition under which a policy of another domain judges a write of a Node: where one operator
+/// serves several domains, its account holds the rights of all of them.
+pub(crate) fn unless_readiness<'a>() -> Option<(&'a str, String)> {
+    let of_operator = is_account(&["weft-operator"]);
+    let about = is_about_readiness();
+    Some(("is-not-readiness", format!("!({of_operator} && {about})")))
 }
 
 /// The token must name a node.

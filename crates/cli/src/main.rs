@@ -41,6 +41,7 @@ mod held;
 mod install;
 mod installed;
 mod keepers;
+mod mac_range;
 mod migration;
 mod mood;
 mod nodes;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use weft_addons::mac::MacRange;
 use weft_api::node_network::state;
 use weft_node_network::rollout::{
     Enactment, Policy,
@@ -16,7 +17,7 @@ use weft_runtime::{
     inspect::reader::{Listed, Reader},
 };
 
-use crate::{mood::Mood, output::Style};
+use crate::{mac_range, mood::Mood, output::Style};
 
 /// The policies, and what the agents report of their nodes.
 #[derive(Default)]
@@ -137,7 +138,7 @@ pub async fn read(
             .into_iter()
             .map(|policy| OfPolicy::of(policy, &enactments, &nodes, &states, pods))
             .collect(),
-        nodes: nodes_of(&states, pods, now),
+        nodes: nodes_of(&states, pods, mac_range::read(reader).await?.as_ref(), now),
         missing,
     })
 }
@@ -351,10 +352,15 @@ fn verdict(resource: &Value, policy: &Policy) -> (&'static str, Mood) {
 }
 
 /// The nodes that have a report, and those whose agent has yet to write one.
-fn nodes_of(states: &[Value], pods: &[Value], now: Timestamp) -> Vec<OfNode> {
+fn nodes_of(
+    states: &[Value],
+    pods: &[Value],
+    range: Option<&MacRange>,
+    now: Timestamp,
+) -> Vec<OfNode> {
     let mut nodes: BTreeMap<String, OfNode> = states
         .iter()
-        .map(|state| (Live::of(state).name().to_owned(), OfNode::of(state)))
+        .map(|state| (Live::of(state).name().to_owned(), OfNode::of(state, range)))
         .collect();
     for pod in pods {
         let Some(name) = agent_of(pod) else { continue };
@@ -366,8 +372,9 @@ fn nodes_of(states: &[Value], pods: &[Value], now: Timestamp) -> Vec<OfNode> {
 }
 
 impl OfNode {
-    fn of(state: &Value) -> Self {
+    fn of(state: &Value, range: Option<&MacRange>) -> Self {
         let status = &state["status"];
+        let within = range.and_then(|range| mac_range::inside(range, state));
         let is_false =
             |name: &str| condition(status, name).filter(|condition| condition["status"] == "False");
         let (mood, message) = if let Some(failing) = holding(status, "Failing") {
@@ -377,6 +384,8 @@ impl OfNode {
             (Mood::Good, String::new())
         } else if let Some(part) = is_false("Backend").or(is_false("Complete")) {
             (Mood::Notice, message(part))
+        } else if let Some(within) = within {
+            (Mood::Notice, within)
         } else {
             (Mood::Good, String::new())
         };
@@ -582,7 +591,7 @@ mod tests {
             pod("node-4", "2026-01-01T00:00:00Z"),
             pod("node-5", "2026-01-01T00:09:00Z"),
         ];
-        let all = nodes_of(&states, &pods, at(NOW));
+        let all = nodes_of(&states, &pods, None, at(NOW));
         let lines: Vec<_> = all
             .iter()
             .map(|node| (node.line(Style::plain()), node.mood, node.is_reported()))

@@ -445,7 +445,7 @@ impl<'a> Uninstall<'a> {
         output::print(&self.kept(Style::stdout()))
     }
 
-    /// Takes the operator's finalizers off users' objects of other kinds.
+    /// Takes off users' objects what only the operator would remove.
     async fn release_held(&self, account: &Account) -> Result<()> {
         for site in &self.sites {
             for held in held::find(self.online, site).await? {

@@ -12,6 +12,7 @@ mod observation;
 mod offline;
 mod open_vswitch;
 mod pods;
+mod reboot;
 mod removals;
 mod restored;
 mod rights;

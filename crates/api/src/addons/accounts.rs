@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::admission::{
     AccountPolicy, before_and_after, forbidden, forbidden_with, has_node, no_token_secret,
-    same_but, same_metadata,
+    same_but, same_metadata, unless_readiness,
 };
 
 /// The policy about Secrets, and its binding.
@@ -40,6 +40,7 @@ fn secrets() -> [Value; 2] {
             "kubemacpool-sa",
         ],
         grants: &[],
+        unless: None,
         writes: &[("", &["secrets"], &["CREATE", "UPDATE"])],
         variables: Vec::new(),
         validations: vec![
@@ -84,6 +85,7 @@ fn markers() -> [Value; 2] {
         name: MARKERS_POLICY,
         accounts: &["bridge-marker", "ovs-cni-marker"],
         grants: OPERATORS,
+        unless: unless_readiness(),
         writes: &[(
             "",
             &["nodes", "nodes/status"],
@@ -133,6 +135,7 @@ fn pods() -> [Value; 2] {
         name: PODS_POLICY,
         accounts: &["multus", "dynamic-networks-controller"],
         grants: OPERATORS,
+        unless: None,
         writes: &[(
             "",
             &["pods", "pods/status"],

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::admission::{
     AccountPolicy, before_and_after, forbidden, forbidden_with, same_but, same_metadata,
+    unless_readiness,
 };
 
 /// The policy about nodes, and its binding.
@@ -49,6 +50,7 @@ fn nodes() -> [Value; 2] {
         name: NODES_POLICY,
         accounts: &["flannel", "sdn-controller"],
         grants: OPERATORS,
+        unless: unless_readiness(),
         writes: &[(
             "",
             &["nodes", "nodes/status"],
@@ -105,6 +107,7 @@ fn operator() -> [Value; 2] {
         name: OPERATOR_POLICY,
         accounts: OPERATORS,
         grants: &[],
+        unless: None,
         writes: &[
             ("", &["configmaps", "serviceaccounts", "services"], all),
             ("apps", &["daemonsets"], all),

@@ -3,26 +3,55 @@
 
 use serde_json::{Value, json};
 
-use super::{GROUP, NODE_LABEL, VERSION_V1, VERSION_V1BETA1, enactment, policy, state};
+use super::{
+    GROUP, NODE_CONDITION, NODE_LABEL, STARTUP_TAINT, VERSION_V1, VERSION_V1BETA1, enactment,
+    policy, state,
+};
 use crate::admission::{
-    self, NODE_OF_TOKEN, SpecificationPolicy, forbidden, forbidden_with, refused,
+    self, AccountPolicy, NODE_OF_TOKEN, SpecificationPolicy, forbidden, forbidden_with,
+    is_about_readiness, refused,
 };
 
 /// The policy about policies, and its binding.
 const POLICIES: &str = "weft-node-network-policies";
 /// The policy about what agents write, and its binding.
 pub const AGENTS_POLICY: &str = "weft-node-network-agents";
+/// The policy about what the operator writes of nodes, and its binding.
+pub const NODES_POLICY: &str = "weft-node-network-nodes";
 
 /// The name of the agents' ServiceAccount, in whatever namespace they are installed.
 pub const AGENT_ACCOUNT: &str = "nmstate-handler";
 
-/// Two `ValidatingAdmissionPolicy`s, each with its binding.
+/// Three `ValidatingAdmissionPolicy`s, each with its binding.
 ///
 /// Without the first, what it refuses is refused by the operator, in status. Without the second, an
 /// agent that somebody has taken over could write the objects of other nodes: what RBAC can say
-/// ends at the kind.
+/// ends at the kind. Without the third, whoever has the operator's token could label and taint nodes.
 pub fn admission() -> Vec<Value> {
-    [policies(), agents()].concat()
+    [policies(), agents(), nodes()].concat()
+}
+
+/// The operator writes one condition of nodes, and removes one taint.
+fn nodes() -> [Value; 2] {
+    let policy = AccountPolicy {
+        name: NODES_POLICY,
+        accounts: &["nmstate-operator", "weft-operator"],
+        grants: &[],
+        unless: None,
+        writes: &[(
+            "",
+            &["nodes", "nodes/status"],
+            &["CREATE", "UPDATE", "DELETE"],
+        )],
+        variables: Vec::new(),
+        validations: vec![forbidden(
+            &is_about_readiness(),
+            &format!(
+                "this account may write the condition {NODE_CONDITION} of a node and remove the taint {STARTUP_TAINT} only"
+            ),
+        )],
+    };
+    policy.objects()
 }
 
 /// Rules for the desired state of a policy.

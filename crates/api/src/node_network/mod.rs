@@ -26,7 +26,7 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 
-pub use admission::{AGENT_ACCOUNT, AGENTS_POLICY, admission};
+pub use admission::{AGENT_ACCOUNT, AGENTS_POLICY, NODES_POLICY, admission};
 pub use crd::crds;
 pub use enactment::{
     CapturedState, Decision, Granted, NodeNetworkConfigurationEnactment,
@@ -58,6 +58,11 @@ pub const VERSION_V1ALPHA1: &str = "v1alpha1";
 pub const NODE_LABEL: &str = "nmstate.io/node";
 /// The label of an enactment that names its policy.
 pub const POLICY_LABEL: &str = "nmstate.io/policy";
+/// The condition of a Node that is True once all policies that are for it are applied.
+pub const NODE_CONDITION: &str = "weft.network/NodeNetworkReady";
+/// The taint that the operator takes from a node once [`NODE_CONDITION`] is True. It never sets it:
+/// whoever registers the node does.
+pub const STARTUP_TAINT: &str = "weft.network/node-network-not-ready";
 /// How long the value of a label is at most.
 const LABEL: usize = 63;
 

@@ -24,6 +24,7 @@ pub(super) fn policies() -> [Value; 2] {
         name: OPERATOR_POLICY,
         accounts: &["weft-placement-operator", "weft-operator"],
         grants: &[],
+        unless: None,
         writes: &[
             ("", &["secrets"], &["CREATE", "UPDATE"]),
             ("apps", &["deployments"], &["CREATE", "UPDATE"]),

@@ -8,6 +8,7 @@ use weft_testenv::wait;
 
 mod flannel;
 mod foreign;
+mod node_network;
 mod open_vswitch;
 mod second_interface;
 mod secondary_dns;

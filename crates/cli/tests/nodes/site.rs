@@ -8,7 +8,10 @@ use std::{
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use weft_testenv::lab::{Lab, LabBuilder, addresses, images};
+use weft_testenv::{
+    host_lab::agent,
+    lab::{Lab, LabBuilder, addresses, images},
+};
 
 use crate::wait::wait_until;
 
@@ -30,8 +33,14 @@ impl Site {
             .unwrap()
             .write(&weft)
             .unwrap();
+        let agent = folder.path().join("weft-agent.tar");
+        weft_images::weft_agent(&agent::program().unwrap(), env!("CARGO_PKG_VERSION"))
+            .unwrap()
+            .write(&agent)
+            .unwrap();
         let lab = lab
             .image(weft)
+            .image(agent)
             .image(images::tools().unwrap())
             .image(images::flannel().unwrap())
             .image(images::kube_proxy().unwrap());
@@ -82,6 +91,50 @@ impl Site {
         self.network(flannel, "nftables").await;
         self.wait_status(&[("Available", "True"), ("Progressing", "False")])
             .await;
+    }
+
+    /// Installs the operator of the nodes' networks. Probes have as many seconds.
+    pub async fn node_network(&self, probe_seconds: &str) {
+        let manifests = weft(&["manifests", "--domains", "node-network"]);
+        let mut objects: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
+        for object in objects
+            .iter_mut()
+            .filter(|object| object["kind"] == "Deployment")
+        {
+            let container = &mut object["spec"]["template"]["spec"]["containers"][0];
+            container["env"]
+                .as_array_mut()
+                .unwrap()
+                .push(json!({"name": "WEFT_AGENT_PROBE_SECONDS", "value": probe_seconds}));
+        }
+        self.apply(&json!({"apiVersion": "v1", "kind": "List", "items": objects}))
+            .await;
+    }
+
+    /// Applies an NMState with this specification, and waits until its agents run everywhere.
+    pub async fn install_agents(&self, spec: &Value) {
+        self.apply(&json!({
+            "apiVersion": "nmstate.io/v1", "kind": "NMState",
+            "metadata": {"name": "nmstate"}, "spec": spec,
+        }))
+        .await;
+        wait_until("the agents run", async || {
+            let nmstate = self.get(&["nmstate", "nmstate"]).await;
+            let conditions = nmstate["status"]["conditions"].as_array();
+            let holds = |kind: &str, status: &str| {
+                conditions.into_iter().flatten().any(|one| {
+                    one["type"] == kind
+                        && one["status"] == status
+                        && one["observedGeneration"] == nmstate["metadata"]["generation"]
+                })
+            };
+            if holds("Available", "True") && holds("Progressing", "False") {
+                Ok(())
+            } else {
+                Err(format!("{:#}", nmstate["status"]))
+            }
+        })
+        .await;
     }
 
     /// Installs the operator for these components, and applies a NetworkAddonsConfig with this

@@ -4,6 +4,7 @@ mod terminal;
 mod unreachable;
 
 use serde_json::{Value, json};
+use weft_api::node_network::NODE_CONDITION;
 use weft_plan::kinds;
 
 use crate::{harness::*, user::*};
@@ -241,6 +242,15 @@ async fn a_single_operator_for_all_domains_goes_too() {
     cluster
         .install(&example("network-addons-config.yaml"))
         .await;
+    cluster.apply(&example("node-network/nmstate.yaml")).await;
+    wait_until("a node says that it is ready", async || {
+        let node = cluster.get(kinds::NODE, "", "node-1").await.unwrap();
+        let said = condition(&node["status"], NODE_CONDITION);
+        (said["status"] == "True")
+            .then_some(())
+            .ok_or(said.to_string())
+    })
+    .await;
     operator.kill();
     cluster
         .delete(kinds::DEPLOYMENT, "weft-system", "weft-operator")
@@ -409,6 +419,11 @@ async fn nothing_is_left(cluster: &Cluster, definitions: &[&str]) {
             Vec::<&String>::new(),
             "{kind}"
         );
+    }
+    let nodes = cluster.api(kinds::NODE, "").list(&Default::default()).await;
+    for node in nodes.unwrap().items {
+        let conditions = node.data["status"]["conditions"].to_string();
+        assert!(!conditions.contains("weft.network"), "{conditions}");
     }
     for kind in [kinds::ROLE, kinds::ROLE_BINDING] {
         assert!(

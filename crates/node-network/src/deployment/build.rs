@@ -3,10 +3,11 @@
 use std::convert::Infallible;
 
 use k8s_openapi::api::{
-    core::v1::{EnvVar, PodSpec},
+    core::v1::{EnvVar, PodSpec, Toleration},
     rbac::v1::Subject,
 };
 use serde_json::Value;
+use weft_api::node_network::STARTUP_TAINT;
 use weft_operands::{
     namespace::load,
     pod::{Workload, containers, set_images},
@@ -148,7 +149,7 @@ fn configure(pod: &mut PodSpec, effective: &Effective, settings: &Settings) -> R
     })?;
     pod.affinity.clone_from(&effective.affinity);
     pod.node_selector = Some(effective.node_selector.clone());
-    pod.tolerations = Some(effective.tolerations.clone());
+    pod.tolerations = Some(with_startup_taint(&effective.tolerations));
     for container in containers(pod) {
         container.image_pull_policy = Some(settings.image_pull_policy.to_string());
         let variables = container.env.get_or_insert_default();
@@ -167,6 +168,21 @@ fn configure(pod: &mut PodSpec, effective: &Effective, settings: &Settings) -> R
         }
     }
     Ok(())
+}
+
+/// An agent that is kept from a node by the startup taint would never make it ready.
+fn with_startup_taint(given: &[Toleration]) -> Vec<Toleration> {
+    let exists = Some("Exists".to_owned());
+    let covers = |one: &Toleration| {
+        let key = one.key.as_deref().unwrap_or_default();
+        one.operator == exists && one.effect.is_none() && (key.is_empty() || key == STARTUP_TAINT)
+    };
+    let missing = (!given.iter().any(covers)).then(|| Toleration {
+        key: Some(STARTUP_TAINT.to_owned()),
+        operator: exists.clone(),
+        ..Toleration::default()
+    });
+    given.iter().cloned().chain(missing).collect()
 }
 
 fn set(variables: &mut Vec<EnvVar>, name: &str, value: &str) {

@@ -242,6 +242,11 @@ fn each_field_reaches_the_pods() {
         ),
         (&affinity, &json!({"a": "b"}), &json!("c"))
     );
+    assert_eq!(
+        pod["tolerations"][1],
+        json!({"key": "weft.network/node-network-not-ready", "operator": "Exists"}),
+        "the agent makes nodes ready, so their startup taint does not keep it away"
+    );
     for (name, value) in [
         ("LOG_LEVEL", "debug"),
         ("PROBE_DNS_HOST", "example.com"),

@@ -383,6 +383,8 @@ impl Model {
                 }
                 Some(name)
             }
+            // Of nodes, and none of `decide`.
+            Action::Tell { .. } | Action::Untaint { .. } => None,
         }
     }
 

@@ -13,6 +13,7 @@
 //! - [`addresses`]: which node gets which address of a pool, [`held`]: which it has;
 //! - [`predict`]: the same for a plan;
 //! - [`slots`]: what is to be written next, [`writes`]: how;
+//! - [`readiness`]: which nodes have all policies that are for them, and what Nodes say about it;
 //! - [`status`]: what a policy says about all that.
 
 mod addresses;
@@ -20,6 +21,7 @@ mod held;
 mod limit;
 mod predict;
 pub mod progress;
+pub mod readiness;
 mod selection;
 mod slots;
 mod standing;
@@ -29,6 +31,8 @@ pub mod writes;
 
 #[cfg(test)]
 mod address_model;
+#[cfg(test)]
+mod readiness_tests;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]

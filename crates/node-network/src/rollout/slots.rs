@@ -6,6 +6,7 @@ use weft_api::node_network::{NodeValues, Waits};
 
 use super::{
     limit,
+    readiness::Readiness,
     standing::{Standing, holds, is_in_flux},
     view::{Decision, Enactment, Node, Phase, Policy, Wanted, World},
 };
@@ -54,6 +55,18 @@ pub enum Action {
         name: String,
         /// Its uid: another one of that name stays.
         uid: String,
+    },
+    /// Write the condition of a node.
+    Tell {
+        /// The node.
+        node: String,
+        /// The condition. `None` if it is to go.
+        readiness: Option<Readiness>,
+    },
+    /// Take the startup taint from a node.
+    Untaint {
+        /// The node.
+        node: String,
     },
 }
 

@@ -10,11 +10,13 @@ use std::{
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use weft_api::node_network::NodeValues;
+use weft_api::node_network::{NODE_CONDITION, NodeValues, STARTUP_TAINT};
+use weft_plan::condition;
 
 use super::{
     Action, Addresses, Decision, Enactment, Node, Policy, Wanted, World, addresses, assign, decide,
     limit,
+    readiness::readiness,
     status::{Summary, phase},
     view::{FINALIZER, Phase, addresses_of, agent_of, enactment_name, is_left_alone},
 };
@@ -255,6 +257,23 @@ impl Cluster {
         actions.len()
     }
 
+    /// The operator writes what it has to say about nodes. Returns how much that was.
+    pub(super) fn tell(&mut self, is_installed: bool) -> usize {
+        let actions = readiness(&self.views().world(), is_installed);
+        actions.iter().for_each(|action| self.write(action));
+        actions.len()
+    }
+
+    /// Status and reason of the condition of a node, and its message.
+    pub(super) fn node_says(&self, name: &str) -> Option<(String, String)> {
+        let said = condition(&self.nodes[name]["status"], NODE_CONDITION)?;
+        let text = |field: &str| said[field].as_str().unwrap().to_owned();
+        Some((
+            format!("{} {}", text("status"), text("reason")),
+            text("message"),
+        ))
+    }
+
     /// One write, as the API server carries it out.
     pub(super) fn write(&mut self, action: &Action) {
         match action {
@@ -307,6 +326,25 @@ impl Cluster {
                     self.enactments.remove(name);
                     self.at_work.remove(name);
                 }
+            }
+            Action::Tell { node, readiness } => {
+                let conditions = self.nodes.get_mut(node).unwrap()["status"]["conditions"]
+                    .as_array_mut()
+                    .unwrap();
+                conditions.retain(|one| one["type"] != NODE_CONDITION);
+                let status = readiness.as_ref().map(|readiness| {
+                    json!({
+                        "type": NODE_CONDITION, "status": readiness.status.as_str(),
+                        "reason": readiness.reason, "message": readiness.message
+                    })
+                });
+                conditions.extend(status);
+            }
+            Action::Untaint { node } => {
+                let taints = self.nodes.get_mut(node).unwrap()["spec"]["taints"]
+                    .as_array_mut()
+                    .unwrap();
+                taints.retain(|taint| taint["key"] != STARTUP_TAINT);
             }
         }
     }

@@ -11,11 +11,12 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use weft_api::node_network::{
-    AGENT_UNTIL_ANNOTATION, NODE_LABEL, NodeValues, POLICY_LABEL, RETRY_ANNOTATION, Waits,
+    AGENT_UNTIL_ANNOTATION, NODE_CONDITION, NODE_LABEL, NodeValues, POLICY_LABEL, RETRY_ANNOTATION,
+    STARTUP_TAINT, Waits,
 };
-use weft_plan::{Live, Problem};
+use weft_plan::{Live, Problem, condition};
 
-use super::{held::Addresses, selection::Selection};
+use super::{held::Addresses, readiness::Readiness, selection::Selection};
 use crate::{
     addresses::pool::Pool,
     path::{entries, text},
@@ -189,21 +190,32 @@ pub struct Node {
     pub(super) annotations: BTreeMap<String, String>,
     /// Its condition `Ready` is True.
     pub(super) is_ready: bool,
+    /// Its condition [`NODE_CONDITION`], and since when it has that status.
+    pub(super) readiness: Option<(Readiness, String)>,
+    /// The places of [`STARTUP_TAINT`] in `spec.taints`: one for each effect.
+    pub(super) startup_taints: Vec<usize>,
 }
 
 impl Node {
     /// Reads a Node.
     pub fn of(object: &Value) -> Self {
-        let conditions = object["status"]["conditions"].as_array();
+        let condition = |name| condition(&object["status"], name);
+        let readiness = |said: &Value| {
+            let since = said["lastTransitionTime"].as_str().unwrap_or_default();
+            Some((Readiness::of(said)?, since.to_owned()))
+        };
+        let taints = entries(&object["spec"]["taints"]).iter().enumerate();
         Self {
             uid: Live::of(object).uid().to_owned(),
             labels: serde_json::from_value(object["metadata"]["labels"].clone())
                 .unwrap_or_default(),
             annotations: annotations(object),
-            is_ready: conditions.is_some_and(|all| {
-                all.iter()
-                    .any(|one| one["type"] == "Ready" && one["status"] == "True")
-            }),
+            is_ready: condition("Ready").is_some_and(|ready| ready["status"] == "True"),
+            readiness: condition(NODE_CONDITION).and_then(readiness),
+            startup_taints: taints
+                .filter(|(_, taint)| taint["key"] == STARTUP_TAINT)
+                .map(|(place, _)| place)
+                .collect(),
         }
     }
 }

@@ -6,6 +6,7 @@
 mod addresses;
 mod caches;
 mod gauges;
+mod nodes;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch as channel;
 use tokio_util::sync::CancellationToken;
 use weft_node_network::rollout::{
-    self, Action, Policy,
+    self, Action, Policy, readiness,
     status::{self, Summary},
     view::{FINALIZER, enactment_name},
     writes,
@@ -244,7 +245,12 @@ impl Controller {
         }
         let cap = self.max_unavailable();
         let assigned = self.assign(memory).await;
-        let actions = self.caches.look_at(cap.as_ref(), rollout::decide);
+        let is_installed = self.is_installed();
+        let actions = self.caches.look_at(cap.as_ref(), |world| {
+            let mut actions = rollout::decide(world);
+            actions.extend(readiness::readiness(world, is_installed));
+            actions
+        });
         memory.forget(&actions);
         // The controller acknowledges news before it acts on it.
         let new_ones = self.report(memory, cap.as_ref(), true).await;
@@ -384,6 +390,7 @@ impl Controller {
             Action::Create { policy, node, .. } | Action::Change { policy, node, .. } => {
                 (Some(policy), Some(node))
             }
+            Action::Tell { node, .. } | Action::Untaint { node } => (None, Some(node)),
             Action::Delete { .. } => (None, None),
         };
         let mut there = vec![format!(
@@ -510,6 +517,8 @@ impl Controller {
                 }
                 self.metrics.wrote(self.domain.name(), "delete", ENACTMENT);
             }
+            Action::Tell { node, readiness } => self.tell(node, readiness.as_ref()).await?,
+            Action::Untaint { node } => self.untaint(node).await?,
         }
         Ok(())
     }
@@ -677,6 +686,9 @@ fn object_of(action: &Action) -> String {
             enactment_name(policy, node)
         }
         Action::Delete { name, .. } => name.clone(),
+        // No policy and no enactment has such a name.
+        Action::Tell { node, .. } => format!("nodes/{node}/status"),
+        Action::Untaint { node } => format!("nodes/{node}"),
     }
 }
 
@@ -687,7 +699,7 @@ fn policy_of(action: &Action) -> Option<&str> {
         | Action::Release { policy }
         | Action::Create { policy, .. }
         | Action::Change { policy, .. } => Some(policy),
-        Action::Delete { .. } => None,
+        Action::Delete { .. } | Action::Tell { .. } | Action::Untaint { .. } => None,
     }
 }
 

@@ -370,7 +370,22 @@ impl Cluster {
         body: &Value,
         manager: &str,
     ) -> Result<Value, Error> {
-        let url = format!("{}?fieldManager={manager}&force=true", path(key));
+        self.apply_at(&path(key), body, manager).await
+    }
+
+    /// The same for the status of an object that exists.
+    pub async fn apply_status(
+        &self,
+        key: &ObjectKey,
+        body: &Value,
+        manager: &str,
+    ) -> Result<Value, Error> {
+        let path = format!("{}/status", path(key));
+        self.apply_at(&path, body, manager).await
+    }
+
+    async fn apply_at(&self, path: &str, body: &Value, manager: &str) -> Result<Value, Error> {
+        let url = format!("{path}?fieldManager={manager}&force=true");
         self.call(
             Request::patch(url).header(header::CONTENT_TYPE, "application/apply-patch+yaml"),
             Some(body),

@@ -12,8 +12,15 @@ use crate::{pki::Authority, workdir::write_private};
 use super::images::PAUSE;
 use super::site::Site;
 
-/// Writes them below the node's root folder.
-pub(crate) fn write(root: &Path, name: &str, cgroup: &str, authority: &Authority) -> Result<()> {
+/// Writes them below the node's root folder. `registration` is a further file of the kubelet's
+/// configuration, or empty.
+pub(crate) fn write(
+    root: &Path,
+    name: &str,
+    cgroup: &str,
+    authority: &Authority,
+    registration: &str,
+) -> Result<()> {
     let file = |path: &str| {
         let path = root.join(path);
         let parent = path.parent().unwrap_or(root);
@@ -35,6 +42,12 @@ pub(crate) fn write(root: &Path, name: &str, cgroup: &str, authority: &Authority
         &file("var/lib/kubelet/config.yaml")?,
         &kubelet_config(cgroup),
     )?;
+    if !registration.is_empty() {
+        write_private(
+            &file("etc/kubernetes/kubelet.conf.d/registration.conf")?,
+            registration,
+        )?;
+    }
     write_private(&file("etc/containerd/config.toml")?, &containerd_config())?;
     Ok(())
 }

@@ -2,10 +2,11 @@
 # Process 1 of a node. It runs in network, mount, UTS, IPC and PID namespaces of its own, makes a root folder of its own, and runs
 # containerd and the kubelet there as a service manager would. Killing it ends every process and every mount of the node.
 #
-# usage: node-init.sh NAME ADDRESSES ROOT PROGRAMS LOGS [OVS]
+# usage: node-init.sh NAME ADDRESSES ROOT PROGRAMS LOGS OVS GATEWAYS
 # ADDRESSES are as for the kubelet's --node-ip, first the IPv4 one. OVS is a folder whose usr has Open vSwitch, which then runs here.
+# GATEWAYS are one for each address: then NetworkManager runs here, and configures eth0.
 set -eu
-name=$1 addresses=$2 root=$3 programs=$4 logs=$5 ovs=${6:-}
+name=$1 addresses=$2 root=$3 programs=$4 logs=$5 ovs=$6 gateways=$7
 
 hostname "$name"
 mount --bind "$root" "$root"
@@ -67,9 +68,6 @@ mount --make-rshared /
 ip link set lo up
 export PATH=/opt/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 
-# The lab plugs in the network, and puts the default route last.
-until ip route show default | grep -q .; do sleep 0.02; done
-
 # service NAME COMMAND...: started again whenever it ends
 service() {
   local unit=$1
@@ -81,6 +79,45 @@ service() {
     sleep 0.5
   done
 }
+
+if [ -n "$gateways" ]; then
+  mkdir -p /run/dbus /run/NetworkManager /var/lib/NetworkManager /etc/NetworkManager/conf.d /etc/NetworkManager/system-connections
+  # The machine's own have no place here.
+  rm -rf /usr/lib/NetworkManager/conf.d /usr/lib/NetworkManager/system-connections
+  # It leaves pods and their networks alone, as the documentation of container runtimes has it.
+  cat >/etc/NetworkManager/NetworkManager.conf <<END
+[main]
+plugins=keyfile
+auth-polkit=false
+dns=none
+hostname-mode=none
+no-auto-default=*
+
+[connectivity]
+enabled=false
+
+[keyfile]
+unmanaged-devices=interface-name:veth*,interface-name:cni*,interface-name:flannel*
+END
+  {
+    printf '[connection]\nid=eth0\nuuid=%s\ntype=ethernet\ninterface-name=eth0\n\n' "$(cat /proc/sys/kernel/random/uuid)"
+    printf '[ipv4]\nmethod=manual\naddress1=%s/24,%s\n\n[ipv6]\n' "${addresses%%,*}" "${gateways%%,*}"
+    case $gateways in
+    *,*) printf 'method=manual\naddress1=%s/64,%s\n' "${addresses#*,}" "${gateways#*,}" ;;
+    *) printf 'method=disabled\n' ;;
+    esac
+  } >/etc/NetworkManager/system-connections/eth0.nmconnection
+  chmod 600 /etc/NetworkManager/system-connections/eth0.nmconnection
+  service dbus dbus-daemon --system --nofork --nopidfile --nosyslog &
+  until [ -S /run/dbus/system_bus_socket ]; do sleep 0.02; done
+  # Read-only, it takes /sys for that of a container, where there is no udev to wait for. It sets options of bridges in the devices' own folder.
+  # shellcheck disable=SC2016
+  service NetworkManager unshare --mount -- sh -c 'mount --bind /sys/devices/virtual/net /sys/devices/virtual/net &&
+    mount -o remount,bind,ro /sys && exec NetworkManager --debug' &
+fi
+
+# The lab plugs in the network. The default route comes last.
+until ip route show default | grep -q .; do sleep 0.02; done
 
 if [ -n "$ovs" ]; then
   mkdir -p /run/openvswitch /var/log/openvswitch /var/lib/openvswitch
@@ -94,7 +131,8 @@ if [ -n "$ovs" ]; then
 fi
 service containerd containerd --config /etc/containerd/config.toml &
 until ctr version >/dev/null 2>&1; do sleep 0.02; done
-service kubelet kubelet --config=/var/lib/kubelet/config.yaml --kubeconfig=/etc/kubernetes/kubelet.conf \
+mkdir -p /etc/kubernetes/kubelet.conf.d
+service kubelet kubelet --config=/var/lib/kubelet/config.yaml --config-dir=/etc/kubernetes/kubelet.conf.d --kubeconfig=/etc/kubernetes/kubelet.conf \
   --hostname-override="$name" --node-ip="$addresses" &
 # Only its services are waited for; orphans are reaped by the shell itself.
 wait

@@ -22,6 +22,8 @@ use super::config;
 use super::site::addresses;
 
 const INIT: &str = include_str!("node-init.sh");
+const STARTUP_TAINT: &str =
+    include_str!("../../../../examples/node-network/readiness/kubelet.yaml");
 
 /// A node to be.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub struct NodeOptions {
     mtu: u16,
     data_nic: bool,
     open_vswitch: bool,
+    network_manager: bool,
+    pub(super) startup_taint: bool,
     pub(super) control_plane: bool,
 }
 
@@ -41,6 +45,8 @@ impl NodeOptions {
             mtu: 1500,
             data_nic: false,
             open_vswitch: false,
+            network_manager: false,
+            startup_taint: false,
             control_plane: false,
         }
     }
@@ -64,6 +70,22 @@ impl NodeOptions {
     #[must_use]
     pub fn open_vswitch(mut self) -> Self {
         self.open_vswitch = true;
+        self
+    }
+
+    /// Runs D-Bus and NetworkManager on it: the machine's. NetworkManager configures `eth0` by a
+    /// profile, and has none for `eth1`.
+    #[must_use]
+    pub fn network_manager(mut self) -> Self {
+        self.network_manager = true;
+        self
+    }
+
+    /// Has the kubelet register it as `examples/node-network/readiness/kubelet.yaml` says, with the
+    /// startup taint.
+    #[must_use]
+    pub fn startup_taint(mut self) -> Self {
+        self.startup_taint = true;
         self
     }
 
@@ -106,7 +128,18 @@ impl Node {
         let (root, logs) = (dir.join("root"), dir.join("log"));
         fs::create_dir_all(&root)?;
         fs::create_dir_all(&logs)?;
-        config::write(&root, &name, &around.cgroups.node(&name)?, around.authority)?;
+        let registration = if options.startup_taint {
+            STARTUP_TAINT
+        } else {
+            ""
+        };
+        config::write(
+            &root,
+            &name,
+            &around.cgroups.node(&name)?,
+            around.authority,
+            registration,
+        )?;
         let script = dir.join("node-init.sh");
         fs::write(&script, INIT)?;
 
@@ -121,9 +154,18 @@ impl Node {
                 .to_string(),
             false => String::new(),
         };
+        let gateways: Vec<_> = options.gateways(&addresses).collect();
         let init = Init::start(
             &script,
-            &[&name, &list.join(","), root, programs, logs, &open_vswitch],
+            &[
+                &name,
+                &list.join(","),
+                root,
+                programs,
+                logs,
+                &open_vswitch,
+                &gateways.join(","),
+            ],
             &dir,
         )?;
         let node = Self {
@@ -150,6 +192,9 @@ impl Node {
             )?;
         }
         let mut commands = format!("link set lo up\nlink set eth0 mtu {}\n", options.mtu);
+        if options.network_manager {
+            return network::ip(&network::of(init), &commands);
+        }
         for address in &self.addresses {
             commands += &match address {
                 IpAddr::V4(address) => format!("addr add {address}/24 dev eth0\n"),
@@ -272,6 +317,20 @@ impl Node {
 }
 
 impl NodeOptions {
+    /// The gateways for NetworkManager, one for each address. Without NetworkManager none.
+    fn gateways(&self, addresses: &[IpAddr]) -> impl Iterator<Item = String> {
+        let gateway = |address: &IpAddr| match address {
+            IpAddr::V4(_) => addresses::API_SERVER.to_string(),
+            IpAddr::V6(_) => addresses::GATEWAY_V6.to_string(),
+        };
+        let count = if self.network_manager {
+            addresses.len()
+        } else {
+            0
+        };
+        addresses.iter().take(count).map(gateway)
+    }
+
     fn addresses(&self, index: u8, dual_stack: bool) -> Vec<IpAddr> {
         let [a, b, c, _] = addresses::API_SERVER.octets();
         let mut list = vec![IpAddr::V4(Ipv4Addr::new(a, b, c, 10 + index))];

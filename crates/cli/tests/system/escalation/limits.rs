@@ -402,6 +402,61 @@ async fn the_operator_of_the_network_writes_in_the_namespaces_of_networks_only()
     .await;
 }
 
+/// By itself, and where one account has the rights of all domains.
+#[tokio::test]
+async fn the_operator_of_nodes_writes_one_condition_and_takes_one_taint() {
+    // Dry runs, which admission judges the same: no try changes the grounds of the next.
+    let condition = |kind: &str| {
+        let conditions = json!([{"type": kind, "status": "False", "reason": "A", "message": "a"}]);
+        patch_as(
+            kind,
+            "/api/v1/nodes/node-2/status?dryRun=All",
+            STRATEGIC,
+            json!({"status": {"conditions": conditions}}),
+        )
+    };
+    let (startup, other) = (weft_api::node_network::STARTUP_TAINT, "example.com/other");
+    let taint = |key: &str| json!({"key": key, "effect": "NoSchedule"});
+    let taints = |name: &str, taints: Value| {
+        patch_as(
+            name,
+            "/api/v1/nodes/node-2?dryRun=All",
+            "application/merge-patch+json",
+            json!({"spec": {"taints": taints}}),
+        )
+    };
+    let open = [
+        condition(weft_api::node_network::NODE_CONDITION),
+        taints("take the startup taint", json!([taint(other)])),
+    ];
+    let closed = [
+        condition("Ready"),
+        taints("taint a node", json!([taint(other), taint("stolen")])),
+        taints(
+            "set the startup taint",
+            json!([taint(other), taint(startup)]),
+        ),
+        taints("take another taint", json!([])),
+    ];
+    for (arguments, namespace, name) in [
+        (
+            &["--domains", "node-network"][..],
+            "nmstate",
+            "nmstate-operator",
+        ),
+        (&["--single"], "weft-system", "weft-operator"),
+    ] {
+        let cluster = start().await;
+        let both = [startup, other].map(|key| format!("{key}=:NoSchedule"));
+        cluster
+            .kubectl(&["taint", "node", "node-2", &both[0], &both[1]])
+            .await
+            .unwrap();
+        install(&cluster, arguments).await;
+        assert_limits(&cluster, &account(namespace, name, None), &open, &closed).await;
+    }
+}
+
 #[tokio::test]
 async fn the_operator_of_placement_runs_no_pod_with_a_token() {
     let cluster = start().await;

@@ -8,6 +8,7 @@ mod life;
 mod monitoring;
 mod names;
 mod of_addons;
+mod readiness;
 pub mod rollout;
 mod takeover;
 

@@ -1,0 +1,106 @@
+//! A host starts again with what NetworkManager has on its disk. The agent may be there first.
+
+use serde_json::{Value, json};
+use weft_testenv::host_lab::{Host, HostLab, Installation};
+
+use crate::support::{condition, wait_policy, wait_reported, wait_until};
+
+/// A bridge with an address over a card of another MTU, and a card that asks for a lease.
+fn policy() -> String {
+    json!({
+        "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy",
+        "metadata": {"name": "networks"},
+        "spec": {"desiredState": {
+            "interfaces": [
+                {
+                    "name": "br1", "type": "linux-bridge", "state": "up", "mtu": 1400,
+                    "ipv4": {
+                        "enabled": true, "dhcp": false,
+                        "address": [{"ip": "192.0.2.1", "prefix-length": 24}]
+                    },
+                    "bridge": {"options": {"stp": {"enabled": false}}, "port": [{"name": "eth1", "vlan": {}}]}
+                },
+                {"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1400},
+                {
+                    "name": "eth2", "type": "ethernet", "state": "up",
+                    "ipv4": {"enabled": true, "dhcp": true}
+                },
+            ],
+            "routes": {"config": [{
+                "destination": "203.0.113.0/24", "next-hop-interface": "br1",
+                "next-hop-address": "192.0.2.2", "metric": 150
+            }]}
+        }},
+    })
+    .to_string()
+}
+
+/// How often a change of the host has begun.
+fn checkpoints(weft: &Installation) -> usize {
+    let log = weft
+        .lab()
+        .control_plane()
+        .dir()
+        .join("hosts/node-1/NetworkManager.log");
+    let log = std::fs::read_to_string(log).unwrap();
+    log.matches("op=\"checkpoint-create\"").count()
+}
+
+/// Ends NetworkManager and takes from the kernel all that a reboot takes.
+async fn go_down(host: &Host) {
+    host.stop_network_manager().await.unwrap();
+    let lose = "for link in $(ip -o link show | awk -F'[:@ ]+' '{ print $2 }'); do
+        case $link in
+        lo) ;;
+        eth*) ip addr flush dev $link; ip link set $link nomaster mtu 1500 down ;;
+        *) ip link delete $link ;;
+        esac
+    done";
+    host.exec(&["bash", "-e", "-c", lose]).await.unwrap();
+}
+
+async fn wait_backend(weft: &Installation, reason: &str) {
+    wait_until(&format!("the backend is {reason}"), async || {
+        let object = weft.get("nns", "node-1").await;
+        let object = object
+            .map_err(|error| error.to_string())?
+            .unwrap_or(Value::Null);
+        let backend = condition(&object, "Backend");
+        (backend["reason"] == reason)
+            .then_some(())
+            .ok_or(backend.to_string())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn after_a_reboot_the_agent_verifies_and_changes_nothing() {
+    let mut weft = Installation::start(HostLab::builder().hosts(1))
+        .await
+        .unwrap();
+    weft.apply(&policy()).await.unwrap();
+    wait_policy(&weft, "networks", "Available").await;
+    let enactment = weft.get("nnce", "node-1.networks").await.unwrap().unwrap();
+    let begun = checkpoints(&weft);
+    assert!(begun > 0, "the log names each change");
+
+    weft.kill_agent("node-1").unwrap();
+    let host = weft.host("node-1").unwrap();
+    go_down(host).await;
+    // The card with the way to the API server comes up with NetworkManager, so the agent reports
+    // nothing before. It looks at an empty host all the same.
+    weft.start_agent("node-1").await.unwrap();
+    let host = weft.host("node-1").unwrap();
+    host.start_network_manager().await.unwrap();
+
+    wait_backend(&weft, "NetworkManager").await;
+    let of_bridge = |bridge: &Value| bridge["ipv4"]["address"][0]["ip"] == "192.0.2.1";
+    wait_reported(&weft, "node-1", "br1", of_bridge).await;
+    let has_lease = |eth2: &Value| eth2["ipv4"]["address"].to_string().contains("172.31.2.");
+    wait_reported(&weft, "node-1", "eth2", has_lease).await;
+    wait_policy(&weft, "networks", "Available").await;
+    assert_eq!(checkpoints(&weft), begun, "the agent changed the host");
+    let now = weft.get("nnce", "node-1.networks").await.unwrap().unwrap();
+    assert_eq!(now["status"], enactment["status"]);
+    weft.check_running().unwrap();
+}
