@@ -104,6 +104,7 @@ pub const ALL: [Domain; 4] = [
         parts: &[
             Part::Plan,
             Part::Freshness,
+            Part::Reboot,
             Part::Apply,
             Part::Traffic,
             Part::HostsIdle,

@@ -29,6 +29,8 @@ pub enum Part {
     Size,
     /// From a change on a host to its NodeNetworkState, with 20, 200 and 1,000 interfaces
     Freshness,
+    /// From NetworkManager's start on a host to a report of the networks of policies
+    Reboot,
     /// A policy on a host, next to nmstate itself with the same change: time, and processes
     Apply,
     /// Writes and watch events for one policy on some hosts

@@ -32,6 +32,7 @@ pub async fn measure(part: Part, setup: &Setup, args: &Args) -> Result<Vec<Figur
         Part::Plan => plan::measure(setup),
         Part::Size => size::measure(setup),
         Part::Freshness => hosts::freshness::measure().await,
+        Part::Reboot => hosts::reboot::measure().await,
         Part::Apply => hosts::apply::measure().await,
         Part::Traffic => hosts::traffic::measure().await,
         Part::HostsIdle => hosts::idle::measure(args.idle_seconds).await,

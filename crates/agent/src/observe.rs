@@ -20,7 +20,7 @@ use tokio::{
 
 use crate::{
     health::{Changing, Health},
-    host::{Backend, Changes, Host, HostError, Query},
+    host::{Backend, Change, Changes, Host, HostError, Query},
     pause::Pause,
 };
 
@@ -48,6 +48,17 @@ impl Default for Pace {
             quiet: Duration::from_millis(200),
             latest: Duration::from_secs(2),
             safety_net: SAFETY_NET,
+        }
+    }
+}
+
+impl Pace {
+    /// How long a change waits at most. NetworkManager has more to say for some seconds after its
+    /// start, and the node is not ready for pods before it is looked at.
+    fn patience(&self, change: Change) -> Duration {
+        match change {
+            Change::Backend => self.latest / 4,
+            Change::Kernel | Change::NetworkManager | Change::Lost => self.latest,
         }
     }
 }
@@ -192,10 +203,13 @@ impl Eye {
     /// Waits for a reason to look again: a request, at once. A change, when it has become quiet and
     /// `rested` is over. `deadline`. False when nobody wants to know any more.
     async fn reason(&mut self, deadline: Instant, rested: Instant) -> bool {
-        tokio::select! {
+        let patience = tokio::select! {
             answer = self.asked.recv() => return self.note(answer),
             change = self.changes.next(), if self.told => match change {
-                Some(change) => tracing::debug!(?change, "the host has changed"),
+                Some(change) => {
+                    tracing::debug!(?change, "the host has changed");
+                    self.pace.patience(change)
+                }
                 None => {
                     tracing::error!("stream of host changes ended; only the regular full look is left");
                     self.told = false;
@@ -203,8 +217,8 @@ impl Eye {
                 }
             },
             () = sleep_until(deadline) => return true,
-        }
-        let latest = Instant::now() + self.pace.latest;
+        };
+        let latest = Instant::now() + patience;
         loop {
             tokio::select! {
                 answer = self.asked.recv() => return self.note(answer),

@@ -481,12 +481,13 @@ fn the_status_page_has_the_tables_of_weft_explain() {
 }
 
 /// The files that write conditions.
-const CONDITIONS: [&str; 10] = [
+const CONDITIONS: [&str; 11] = [
     "agent/src/enact/status.rs",
     "agent/src/report/status.rs",
     "cluster-network/src/conditions.rs",
     "node-network/src/deployment/conditions.rs",
     "node-network/src/rollout/addresses.rs",
+    "node-network/src/rollout/readiness.rs",
     "node-network/src/rollout/status.rs",
     "node-network/src/values.rs",
     "placement/src/conditions.rs",
@@ -543,10 +544,19 @@ fn the_table_of_weft_explain_has_each_reason_of_the_code_and_no_other() {
         unread.is_empty(),
         "these files write conditions too: {unread:?}"
     );
-    // Statuses, severities, and a capability of a host.
-    for word in ["True", "False", "Unknown", "Info", "Warning", "OpenvSwitch"] {
+    // Statuses, severities, a kind, and a capability of a host.
+    for word in [
+        "True",
+        "False",
+        "Unknown",
+        "Info",
+        "Warning",
+        "Node",
+        "OpenvSwitch",
+    ] {
         words.remove(word);
     }
+    words.insert(weft_api::node_network::NODE_CONDITION.to_owned());
     let table = reasons();
     let mut listed = BTreeSet::new();
     for row in table["sections"]

@@ -6,6 +6,7 @@ pub mod fleet;
 pub mod freshness;
 pub mod idle;
 pub mod memory;
+pub mod reboot;
 mod recorded;
 pub mod traffic;
 
@@ -97,9 +98,27 @@ impl Reports {
     /// # Errors
     /// None has, for two minutes.
     pub async fn wait_for(&mut self, text: &str) -> Result<()> {
+        let has = |state: &str| state.contains(text);
+        self.wait(has)
+            .await
+            .with_context(|| format!("{text} is not reported"))
+    }
+
+    /// Takes reports until one lacks this text in the state.
+    ///
+    /// # Errors
+    /// None does, for two minutes.
+    pub async fn wait_without(&mut self, text: &str) -> Result<()> {
+        let lacks = |state: &str| !state.contains(text);
+        self.wait(lacks)
+            .await
+            .with_context(|| format!("{text} is still reported"))
+    }
+
+    async fn wait(&mut self, is_it: impl Fn(&str) -> bool) -> Result<()> {
         let wait = async {
             while let Some(object) = self.stream.next().await {
-                if object?["status"]["currentState"].to_string().contains(text) {
+                if is_it(&object?["status"]["currentState"].to_string()) {
                     return Ok(());
                 }
             }
@@ -107,7 +126,7 @@ impl Reports {
         };
         tokio::time::timeout(Duration::from_secs(120), wait)
             .await
-            .with_context(|| format!("{text} is not reported within two minutes"))?
+            .context("not within two minutes")?
     }
 }
 

@@ -5,27 +5,43 @@ use weft_testenv::host_lab::{Host, HostLab, Installation};
 
 use crate::support::{condition, wait_policy, wait_reported, wait_until};
 
-/// A bridge with an address over a card of another MTU, and a card that asks for a lease.
+/// How many bridges there are. NetworkManager needs some seconds for them.
+const BRIDGES: usize = 60;
+
+/// A bridge with an address over a card of another MTU, a card that asks for a lease, and many
+/// bridges more.
 fn policy() -> String {
+    let mut interfaces = json!([
+        {
+            "name": "br1", "type": "linux-bridge", "state": "up", "mtu": 1400,
+            "ipv4": {
+                "enabled": true, "dhcp": false,
+                "address": [{"ip": "192.0.2.1", "prefix-length": 24}]
+            },
+            "bridge": {"options": {"stp": {"enabled": false}}, "port": [{"name": "eth1", "vlan": {}}]}
+        },
+        {"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1400},
+        {
+            "name": "eth2", "type": "ethernet", "state": "up",
+            "ipv4": {"enabled": true, "dhcp": true}
+        },
+    ]);
+    let further = (0..BRIDGES).map(|number| {
+        json!({
+            "name": format!("x{number}"), "type": "linux-bridge", "state": "up",
+            "ipv4": {
+                "enabled": true, "dhcp": false,
+                "address": [{"ip": format!("198.51.100.{number}"), "prefix-length": 32}]
+            },
+            "bridge": {"options": {"stp": {"enabled": false}}, "port": []}
+        })
+    });
+    interfaces.as_array_mut().unwrap().extend(further);
     json!({
         "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy",
         "metadata": {"name": "networks"},
         "spec": {"desiredState": {
-            "interfaces": [
-                {
-                    "name": "br1", "type": "linux-bridge", "state": "up", "mtu": 1400,
-                    "ipv4": {
-                        "enabled": true, "dhcp": false,
-                        "address": [{"ip": "192.0.2.1", "prefix-length": 24}]
-                    },
-                    "bridge": {"options": {"stp": {"enabled": false}}, "port": [{"name": "eth1", "vlan": {}}]}
-                },
-                {"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1400},
-                {
-                    "name": "eth2", "type": "ethernet", "state": "up",
-                    "ipv4": {"enabled": true, "dhcp": true}
-                },
-            ],
+            "interfaces": interfaces,
             "routes": {"config": [{
                 "destination": "203.0.113.0/24", "next-hop-interface": "br1",
                 "next-hop-address": "192.0.2.2", "metric": 150
@@ -46,12 +62,16 @@ fn checkpoints(weft: &Installation) -> usize {
     log.matches("op=\"checkpoint-create\"").count()
 }
 
-/// Ends NetworkManager and takes from the kernel all that a reboot takes.
+/// Ends NetworkManager and takes from the kernel all that a reboot takes, but the way to the API
+/// server: so the agent knows its policies before NetworkManager is there.
 async fn go_down(host: &Host) {
     host.stop_network_manager().await.unwrap();
-    let lose = "for link in $(ip -o link show | awk -F'[:@ ]+' '{ print $2 }'); do
+    // NetworkManager finds there what it had set up, as after a restart of its own.
+    let lose = "rm -rf /run/NetworkManager/*
+    for link in $(ip -o link show | awk -F'[:@ ]+' '{ print $2 }'); do
         case $link in
         lo) ;;
+        eth0) ;;
         eth*) ip addr flush dev $link; ip link set $link nomaster mtu 1500 down ;;
         *) ip link delete $link ;;
         esac
@@ -80,23 +100,23 @@ async fn after_a_reboot_the_agent_verifies_and_changes_nothing() {
         .unwrap();
     weft.apply(&policy()).await.unwrap();
     wait_policy(&weft, "networks", "Available").await;
+    let has_lease = |eth2: &Value| eth2["ipv4"]["address"].to_string().contains("172.31.2.");
+    wait_reported(&weft, "node-1", "eth2", has_lease).await;
     let enactment = weft.get("nnce", "node-1.networks").await.unwrap().unwrap();
     let begun = checkpoints(&weft);
     assert!(begun > 0, "the log names each change");
 
     weft.kill_agent("node-1").unwrap();
-    let host = weft.host("node-1").unwrap();
-    go_down(host).await;
-    // The card with the way to the API server comes up with NetworkManager, so the agent reports
-    // nothing before. It looks at an empty host all the same.
+    go_down(weft.host("node-1").unwrap()).await;
     weft.start_agent("node-1").await.unwrap();
+    wait_backend(&weft, "ReadOnly").await;
+    wait_reported(&weft, "node-1", "br1", Value::is_null).await;
     let host = weft.host("node-1").unwrap();
     host.start_network_manager().await.unwrap();
 
     wait_backend(&weft, "NetworkManager").await;
     let of_bridge = |bridge: &Value| bridge["ipv4"]["address"][0]["ip"] == "192.0.2.1";
     wait_reported(&weft, "node-1", "br1", of_bridge).await;
-    let has_lease = |eth2: &Value| eth2["ipv4"]["address"].to_string().contains("172.31.2.");
     wait_reported(&weft, "node-1", "eth2", has_lease).await;
     wait_policy(&weft, "networks", "Available").await;
     assert_eq!(checkpoints(&weft), begun, "the agent changed the host");

@@ -112,9 +112,7 @@ struct Flow<'a> {
 impl<'a> Flow<'a> {
     async fn begin(site: &'a Site) -> Self {
         let script = "ping -i 0.1 -I net1 192.168.7.2 >/ping.log 2>&1 & echo $! >/ping.pid
-            (i=0; while [ ! -e /stop ]; do i=$((i+1)); echo $i; sleep 0.1; done; sleep 1) >/sent &
-            (tail -f /sent & echo $! >/tail.pid; wait) | nc 192.168.7.2 9000 >/echoed 2>/nc.log &
-            echo begun";
+            (i=0; while [ ! -e /stop ]; do i=$((i+1)); echo $i; sleep 0.1; done) | nc 192.168.7.2 9000 >/echoed 2>/nc.log &";
         let detached = format!("rm -f /stop; ({script}) </dev/null >/dev/null 2>&1 &");
         site.exec("a", &["sh", "-c", &detached]).await.unwrap();
         let flow = Self { site };
@@ -135,7 +133,8 @@ impl<'a> Flow<'a> {
         let before = self.echoed().await;
         wait_until("the connection carries on", async || {
             let now = self.echoed().await;
-            let log = self.site.exec("a", &["cat", "/nc.log"]).await;
+            let log = ["sh", "-c", "ps; tail -n 3 /ping.log /nc.log /echoed"];
+            let log = self.site.exec("a", &log).await;
             (now > before + 10)
                 .then_some(())
                 .ok_or(format!("{before} lines before, {now} now: {log:?}"))
@@ -188,23 +187,17 @@ async fn pods_on_a_policys_bridge_lose_no_packet_while_the_rest_changes() {
         .image(images::cni_plugins().unwrap());
     let site = Site::start(lab).await;
     site.connect().await;
-    site.add_ons(
-        "multus,linux-bridge",
-        &json!({
-            "multus": {}, "linuxBridge": {},
-            "images": {"multus": images::MULTUS, "linuxBridge": images::CNI_PLUGINS}
-        }),
-    )
-    .await;
-    for node in site.lab.nodes() {
-        wait_until("the plugins are installed", async || {
-            let plugin = node.file("/opt/cni/bin/cnv-bridge").symlink_metadata();
-            plugin.map(drop).map_err(|error| error.to_string())
-        })
-        .await;
-    }
-
-    // Pods wait for the bridge that their nodes do not have yet.
+    let spec = json!({"multus": {}, "images": {"multus": images::MULTUS}});
+    site.add_ons("multus,linux-bridge", &spec).await;
+    site.wait_add_ons().await;
+    // Of Linux bridge only the plugins can be had here, and not the marker.
+    let spec = json!({
+        "multus": {}, "linuxBridge": {},
+        "images": {"multus": images::MULTUS, "linuxBridge": images::CNI_PLUGINS}
+    });
+    site.add_ons("multus,linux-bridge", &spec).await;
+    // Pods wait for the bridge that their nodes do not have yet, and so do the plugins for it, which do
+    // not tolerate the taint.
     let network = json!({
         "cniVersion": "0.3.1", "type": "cnv-bridge", "bridge": "br-data",
         "capabilities": {"ips": true}, "ipam": {"type": "static"}
@@ -224,11 +217,23 @@ async fn pods_on_a_policys_bridge_lose_no_packet_while_the_rest_changes() {
     site.install_agents(&json!({})).await;
     site.wait_policy("data", "Available").await;
     site.wait_nodes("True").await;
+    for node in site.lab.nodes() {
+        wait_until("the plugins are installed", async || {
+            let plugin = node.file("/opt/cni/bin/cnv-bridge").symlink_metadata();
+            plugin.map(drop).map_err(|error| error.to_string())
+        })
+        .await;
+    }
     for pod in ["pod/a", "pod/b"] {
         site.wait_ready(pod).await;
     }
     assert_eq!(site.tainted().await, 0, "the operator has taken it");
 
+    wait_until("the pods reach each other", async || {
+        let ping = ["ping", "-c", "1", "-W", "2", "-I", "net1", "192.168.7.2"];
+        site.exec("a", &ping).await
+    })
+    .await;
     let flow = Flow::begin(&site).await;
     // A policy comes, changes and goes.
     site.apply(&policy("spare", bridge("br-spare", None, 1500)))

@@ -13,12 +13,14 @@
 //! - [`addresses`]: which node gets which address of a pool, [`held`]: which it has;
 //! - [`predict`]: the same for a plan;
 //! - [`slots`]: what is to be written next, [`writes`]: how;
-//! - [`readiness`]: which nodes have all policies that are for them, and what Nodes say about it;
+//! - [`readiness`]: which nodes have all policies that are for them, [`node_condition`]: what Nodes
+//!   say about it;
 //! - [`status`]: what a policy says about all that.
 
 mod addresses;
 mod held;
 mod limit;
+mod node_condition;
 mod predict;
 pub mod progress;
 pub mod readiness;
@@ -42,6 +44,7 @@ mod testing;
 
 pub use addresses::{addresses, assign};
 pub use held::Addresses;
+pub use node_condition::{Readiness, Ready};
 pub use predict::{Predicted, predict};
 pub use slots::{Action, decide};
 pub use view::{Decision, Enactment, Node, Policy, Wanted, World};

@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use weft_api::node_network::NODE_CONDITION;
-use weft_plan::escape;
+use weft_api::node_network::{NODE_CONDITION, STARTUP_TAINT};
 
 use super::{
+    node_condition::{Readiness, Ready},
     slots::{Action, OnNode, Rollout},
     standing::Standing,
     view::{Node, World},
@@ -18,49 +18,6 @@ use super::{
 
 /// How many policies a message names.
 const NAMED: usize = 3;
-
-weft_plan::choice! {
-    /// The status of the condition.
-    pub enum Ready("a status") {
-        /// All policies that are for the node are applied.
-        True,
-        /// One of them is not.
-        False,
-        /// Nobody knows: the node is not managed.
-        Unknown,
-    }
-}
-
-/// What the condition of a node says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Readiness {
-    /// `status`
-    pub status: Ready,
-    /// `reason`
-    pub reason: String,
-    /// `message`
-    pub message: String,
-}
-
-impl Readiness {
-    fn new(status: Ready, reason: &str, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            reason: reason.to_owned(),
-            message: escape::text(&message.into()).into(),
-        }
-    }
-
-    /// Reads the condition of a Node.
-    pub(super) fn of(condition: &Value) -> Option<Self> {
-        let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
-        Some(Self {
-            status: condition["status"].as_str()?.parse().ok()?,
-            reason: text("reason"),
-            message: text("message"),
-        })
-    }
-}
 
 /// The Node as the operator applies it to write the condition. Without a condition, the one that it
 /// wrote before goes.
@@ -94,10 +51,7 @@ pub fn without_taint(node: &Node) -> Value {
     let mut patch = vec![test("/metadata/uid".to_owned(), &node.uid)];
     // From the last one: each that goes moves those after it.
     for place in node.startup_taints.iter().rev() {
-        patch.push(test(
-            format!("/spec/taints/{place}/key"),
-            weft_api::node_network::STARTUP_TAINT,
-        ));
+        patch.push(test(format!("/spec/taints/{place}/key"), STARTUP_TAINT));
         patch.push(json!({"op": "remove", "path": format!("/spec/taints/{place}")}));
     }
     patch.into()

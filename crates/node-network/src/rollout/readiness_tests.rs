@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use weft_api::node_network::{NODE_CONDITION, STARTUP_TAINT};
 
 use super::{
-    Decision, Node,
-    readiness::{Readiness, Ready, body, without_taint},
+    Decision, Node, Readiness, Ready,
+    readiness::{body, without_taint},
     testing::Cluster,
 };
 

@@ -6,7 +6,7 @@ use weft_api::node_network::{NodeValues, Waits};
 
 use super::{
     limit,
-    readiness::Readiness,
+    node_condition::Readiness,
     standing::{Standing, holds, is_in_flux},
     view::{Decision, Enactment, Node, Phase, Policy, Wanted, World},
 };

@@ -16,7 +16,7 @@ use weft_api::node_network::{
 };
 use weft_plan::{Live, Problem, condition};
 
-use super::{held::Addresses, readiness::Readiness, selection::Selection};
+use super::{held::Addresses, node_condition::Readiness, selection::Selection};
 use crate::{
     addresses::pool::Pool,
     path::{entries, text},

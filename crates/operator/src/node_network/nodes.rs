@@ -2,7 +2,7 @@
 //! taint.
 
 use jiff::Timestamp;
-use weft_node_network::rollout::readiness::{self, Readiness};
+use weft_node_network::rollout::{Readiness, readiness};
 use weft_plan::{Live, ObjectKey, kinds};
 use weft_runtime::{api_server::cluster::Error, reconcile::events::Note};
 

@@ -405,12 +405,11 @@ async fn the_operator_of_the_network_writes_in_the_namespaces_of_networks_only()
 /// By itself, and where one account has the rights of all domains.
 #[tokio::test]
 async fn the_operator_of_nodes_writes_one_condition_and_takes_one_taint() {
-    // Dry runs, which admission judges the same: no try changes the grounds of the next.
     let condition = |kind: &str| {
         let conditions = json!([{"type": kind, "status": "False", "reason": "A", "message": "a"}]);
         patch_as(
             kind,
-            "/api/v1/nodes/node-2/status?dryRun=All",
+            "/api/v1/nodes/node-2/status",
             STRATEGIC,
             json!({"status": {"conditions": conditions}}),
         )
@@ -420,7 +419,7 @@ async fn the_operator_of_nodes_writes_one_condition_and_takes_one_taint() {
     let taints = |name: &str, taints: Value| {
         patch_as(
             name,
-            "/api/v1/nodes/node-2?dryRun=All",
+            "/api/v1/nodes/node-2",
             "application/merge-patch+json",
             json!({"spec": {"taints": taints}}),
         )
@@ -434,7 +433,7 @@ async fn the_operator_of_nodes_writes_one_condition_and_takes_one_taint() {
         taints("taint a node", json!([taint(other), taint("stolen")])),
         taints(
             "set the startup taint",
-            json!([taint(other), taint(startup)]),
+            json!([taint(other), {"key": startup, "effect": "NoExecute"}]),
         ),
         taints("take another taint", json!([])),
     ];

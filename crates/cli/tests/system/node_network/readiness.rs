@@ -11,7 +11,7 @@ use crate::{harness::*, install};
 fn bridge(name: &str) -> String {
     json!({
         "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy", "metadata": {"name": name},
-        "spec": {"desiredState": {"interfaces": [{"name": name, "type": "linux-bridge", "state": "up"}]}},
+        "spec": {"maxUnavailable": "100%", "desiredState": {"interfaces": [{"name": name, "type": "linux-bridge", "state": "up"}]}},
     })
     .to_string()
 }
