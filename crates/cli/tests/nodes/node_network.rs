@@ -22,15 +22,26 @@ fn policy(name: &str, spec: Value) -> Value {
     })
 }
 
-fn bridge(name: &str, port: Option<&str>, mtu: u32) -> Value {
-    let ports: Vec<_> = port
-        .iter()
-        .map(|port| json!({"name": port, "vlan": {}}))
-        .collect();
+/// The bridge of the pods, with the data card.
+fn data(mac_ageing_time: u32) -> Value {
     json!({"desiredState": {"interfaces": [{
-        "name": name, "type": "linux-bridge", "state": "up", "mtu": mtu,
+        "name": "br-data", "type": "linux-bridge", "state": "up",
         "ipv4": {"enabled": false}, "ipv6": {"enabled": false},
-        "bridge": {"options": {"stp": {"enabled": false}}, "port": ports}
+        "bridge": {
+            "options": {"stp": {"enabled": false}, "mac-ageing-time": mac_ageing_time},
+            "port": [{"name": "eth1", "vlan": {}}]
+        }
+    }]}})
+}
+
+/// A bridge of the hosts alone.
+fn spare(mtu: u32, address: &str) -> Value {
+    json!({"desiredState": {"interfaces": [{
+        "name": "br-spare", "type": "linux-bridge", "state": "up", "mtu": mtu,
+        "ipv4": {
+            "enabled": true, "dhcp": false, "address": [{"ip": address, "prefix-length": 24}]
+        },
+        "bridge": {"options": {"stp": {"enabled": false}}, "port": []}
     }]}})
 }
 
@@ -187,17 +198,23 @@ async fn pods_on_a_policys_bridge_lose_no_packet_while_the_rest_changes() {
         .image(images::cni_plugins().unwrap());
     let site = Site::start(lab).await;
     site.connect().await;
-    let spec = json!({"multus": {}, "images": {"multus": images::MULTUS}});
+    // Multus must be on a node before the first pod that it is to attach.
+    let placement = json!({"workloads": {
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "tolerations": [{"key": TAINT, "operator": "Exists"}]
+    }});
+    let spec = json!({
+        "multus": {}, "images": {"multus": images::MULTUS}, "placementConfiguration": placement
+    });
     site.add_ons("multus,linux-bridge", &spec).await;
     site.wait_add_ons().await;
     // Of Linux bridge only the plugins can be had here, and not the marker.
     let spec = json!({
-        "multus": {}, "linuxBridge": {},
+        "multus": {}, "linuxBridge": {}, "placementConfiguration": placement,
         "images": {"multus": images::MULTUS, "linuxBridge": images::CNI_PLUGINS}
     });
     site.add_ons("multus,linux-bridge", &spec).await;
-    // Pods wait for the bridge that their nodes do not have yet, and so do the plugins for it, which do
-    // not tolerate the taint.
+    // Pods wait for the bridge that their nodes do not have yet.
     let network = json!({
         "cniVersion": "0.3.1", "type": "cnv-bridge", "bridge": "br-data",
         "capabilities": {"ips": true}, "ipam": {"type": "static"}
@@ -212,8 +229,7 @@ async fn pods_on_a_policys_bridge_lose_no_packet_while_the_rest_changes() {
     site.attached_pod("a", NODES[0], "192.168.7.1/24").await;
     site.attached_pod("b", NODES[1], "192.168.7.2/24").await;
     site.node_network("5").await;
-    site.apply(&policy("data", bridge("br-data", Some("eth1"), 1500)))
-        .await;
+    site.apply(&policy("data", data(300))).await;
     site.install_agents(&json!({})).await;
     site.wait_policy("data", "Available").await;
     site.wait_nodes("True").await;
@@ -236,16 +252,15 @@ async fn pods_on_a_policys_bridge_lose_no_packet_while_the_rest_changes() {
     .await;
     let flow = Flow::begin(&site).await;
     // A policy comes, changes and goes.
-    site.apply(&policy("spare", bridge("br-spare", None, 1500)))
-        .await;
+    site.apply(&policy("spare", spare(1500, "192.0.2.1"))).await;
     site.wait_policy("spare", "Available").await;
-    site.apply(&policy("spare", bridge("br-spare", None, 1400)))
-        .await;
+    site.apply(&policy("spare", spare(1400, "192.0.2.1"))).await;
     site.wait_policy("spare", "Available").await;
 
     // One fails on the nodes, and is rolled back. The condition of the nodes says so.
-    let mut unreachable = bridge("br-spare", None, 1300);
-    unreachable["probes"] = json!([{"tcp": {"host": "172.31.0.1", "port": 9}}]);
+    let mut unreachable = spare(1300, "192.0.2.9");
+    // The kubelet answers on each address of its node, and this one goes.
+    unreachable["probes"] = json!([{"tcp": {"host": "192.0.2.1", "port": 10250}}]);
     site.apply(&policy("spare", unreachable)).await;
     site.wait_policy("spare", "Degraded").await;
     site.wait_nodes("False").await;
@@ -258,8 +273,7 @@ async fn pods_on_a_policys_bridge_lose_no_packet_while_the_rest_changes() {
     }
 
     // The agents are killed while they work.
-    site.apply(&policy("spare", bridge("br-spare", None, 1450)))
-        .await;
+    site.apply(&policy("spare", spare(1450, "192.0.2.1"))).await;
     for node in site.lab.nodes() {
         let pid = agent(node).await;
         node.exec(&["kill", "-KILL", &pid]).await.unwrap();
@@ -269,18 +283,14 @@ async fn pods_on_a_policys_bridge_lose_no_packet_while_the_rest_changes() {
 
     // The agents are replaced.
     site.install_agents(&json!({"logLevel": "debug"})).await;
-    site.apply(&policy("spare", bridge("br-spare", None, 1350)))
-        .await;
+    site.apply(&policy("spare", spare(1350, "192.0.2.1"))).await;
     site.wait_policy("spare", "Available").await;
     flow.goes_on().await;
     assert_eq!(flow.lost().await, 0, "nothing of that touches br-data");
 
     // A change of the bridge itself keeps its pods attached.
     let flow = Flow::begin(&site).await;
-    let mut addressed = bridge("br-data", Some("eth1"), 1500);
-    addressed["desiredState"]["interfaces"][0]["bridge"]["options"] =
-        json!({"stp": {"enabled": false}, "mac-ageing-time": 200});
-    site.apply(&policy("data", addressed)).await;
+    site.apply(&policy("data", data(200))).await;
     site.wait_policy("data", "Available").await;
     flow.goes_on().await;
     flow.lost().await;

@@ -169,6 +169,25 @@ async fn a_failed_policy_and_unreported_nodes_decide_the_verdict() {
         "{well:?}"
     );
 
+    // A card has an address that KubeMacPool may give to a pod.
+    let range = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "kubemacpool-mac-range-config", "namespace": "default"},
+        "data": {"RANGE_START": "02:00:00:00:00:00", "RANGE_END": "02:00:00:00:00:ff"}
+    });
+    cluster.apply(&range.to_string()).await;
+    let card = json!({"name": "eth1", "type": "ethernet", "mac-address": "02:00:00:00:00:07"});
+    let status = json!({"currentState": {"interfaces": [card]}});
+    say(&cluster, kinds::NODE_NETWORK_STATE, "node-2", status).await;
+    let noted = weft(&cluster, &["status", "--problems"]).await.ended(0);
+    assert!(
+        noted
+            .stdout
+            .contains("node node-2: MAC addresses in the range of KubeMacPool")
+            && noted.stdout.contains(": eth1 (02:00:00:00:00:07);"),
+        "{noted:?}"
+    );
+
     // The definition of policies is gone, and then the operator.
     cluster
         .kubectl(&[

@@ -242,15 +242,6 @@ async fn a_single_operator_for_all_domains_goes_too() {
     cluster
         .install(&example("network-addons-config.yaml"))
         .await;
-    cluster.apply(&example("node-network/nmstate.yaml")).await;
-    wait_until("a node says that it is ready", async || {
-        let node = cluster.get(kinds::NODE, "", "node-1").await.unwrap();
-        let said = condition(&node["status"], NODE_CONDITION);
-        (said["status"] == "True")
-            .then_some(())
-            .ok_or(said.to_string())
-    })
-    .await;
     operator.kill();
     cluster
         .delete(kinds::DEPLOYMENT, "weft-system", "weft-operator")
@@ -262,6 +253,48 @@ async fn a_single_operator_for_all_domains_goes_too() {
         run.stdout
     );
     nothing_is_left(&cluster, &[DEFINITION]).await;
+}
+
+/// Without a process, so that nobody but the command can do it.
+#[tokio::test]
+async fn nodes_do_not_keep_a_condition_of_an_operator_that_is_gone() {
+    let cluster = Cluster::start(ClusterOptions {
+        manifests: &["--domains", "node-network"],
+        resource: (kinds::NMSTATE, "nmstate"),
+        ..Default::default()
+    })
+    .await;
+    let operator = Operator::start_default(&cluster).await;
+    cluster.apply(&example("node-network/nmstate.yaml")).await;
+    let said = async |node: &str| {
+        let node = cluster.get(kinds::NODE, "", node).await.unwrap();
+        condition(&node["status"], NODE_CONDITION)
+    };
+    for node in ["node-1", "node-2"] {
+        wait_until("the node says that it is ready", async || {
+            let said = said(node).await;
+            (said["status"] == "True")
+                .then_some(())
+                .ok_or(said.to_string())
+        })
+        .await;
+    }
+    operator.kill();
+    let preview = weft(&cluster, &["uninstall", "--dry-run"]).await.ended(0);
+    assert!(
+        !preview.stdout.contains("Node node-1"),
+        "{}",
+        preview.stdout
+    );
+    let run = weft(&cluster, &["uninstall", "--yes"]).await.ended(0);
+    assert!(
+        run.stdout.contains("released Node node-1"),
+        "{}",
+        run.stdout
+    );
+    for node in ["node-1", "node-2"] {
+        assert_eq!(said(node).await, Value::Null);
+    }
 }
 
 #[tokio::test]

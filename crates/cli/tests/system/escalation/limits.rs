@@ -443,7 +443,11 @@ async fn the_operator_of_nodes_writes_one_condition_and_takes_one_taint() {
             "nmstate",
             "nmstate-operator",
         ),
-        (&["--single"], "weft-system", "weft-operator"),
+        (
+            &["--single", "--domains", super::DOMAINS],
+            "weft-system",
+            "weft-operator",
+        ),
     ] {
         let cluster = start().await;
         let both = [startup, other].map(|key| format!("{key}=:NoSchedule"));
