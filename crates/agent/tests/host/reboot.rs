@@ -111,10 +111,18 @@ async fn after_a_reboot_the_agent_verifies_and_changes_nothing() {
     weft.start_agent("node-1").await.unwrap();
     wait_backend(&weft, "ReadOnly").await;
     wait_reported(&weft, "node-1", "br1", Value::is_null).await;
+    // A switch needs some seconds until its port is up. NetworkManager waits for that, and so does
+    // the agent.
     let host = weft.host("node-1").unwrap();
-    host.start_network_manager().await.unwrap();
+    weft.lab().cable(host, 2, false).unwrap();
+    let plug_in = async {
+        wait_backend(&weft, "NetworkManager").await;
+        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+        weft.lab().cable(host, 2, true).unwrap();
+    };
+    let (started, ()) = tokio::join!(host.start_network_manager(), plug_in);
+    started.unwrap();
 
-    wait_backend(&weft, "NetworkManager").await;
     let of_bridge = |bridge: &Value| bridge["ipv4"]["address"][0]["ip"] == "192.0.2.1";
     wait_reported(&weft, "node-1", "br1", of_bridge).await;
     wait_reported(&weft, "node-1", "eth2", has_lease).await;

@@ -155,8 +155,17 @@ impl<'a> Flow<'a> {
 
     /// How many pings got no answer.
     async fn lost(&self) -> u32 {
-        let script = "touch /stop; kill -INT $(cat /ping.pid); while kill -0 $(cat /ping.pid) 2>/dev/null; do sleep 0.1; done; cat /ping.log | tail -n 4";
-        let said = self.site.exec("a", &["sh", "-c", script]).await.unwrap();
+        let end = "touch /stop; kill -INT $(cat /ping.pid)";
+        self.site.exec("a", &["sh", "-c", end]).await.unwrap();
+        let said = wait_until("ping says what it got", async || {
+            let said = self
+                .site
+                .exec("a", &["tail", "-n", "4", "/ping.log"])
+                .await?;
+            let has_ended = said.contains("transmitted");
+            has_ended.then(|| said.clone()).ok_or(said)
+        })
+        .await;
         let words: Vec<&str> = said.split_whitespace().collect();
         let before = |word: &str| -> u32 {
             let at = words.iter().position(|one| one.starts_with(word));
@@ -228,7 +237,8 @@ async fn pods_on_a_policys_bridge_lose_no_packet_while_the_rest_changes() {
     assert_eq!(site.tainted().await, 2, "the kubelets have set it");
     site.attached_pod("a", NODES[0], "192.168.7.1/24").await;
     site.attached_pod("b", NODES[1], "192.168.7.2/24").await;
-    site.node_network("5").await;
+    site.node_network(&[("WEFT_AGENT_PROBE_SECONDS", "5"), ("NNCP_MAX_RETRIES", "2")])
+        .await;
     site.apply(&policy("data", data(300))).await;
     site.install_agents(&json!({})).await;
     site.wait_policy("data", "Available").await;

@@ -93,8 +93,8 @@ impl Site {
             .await;
     }
 
-    /// Installs the operator of the nodes' networks. Probes have as many seconds.
-    pub async fn node_network(&self, probe_seconds: &str) {
+    /// Installs the operator of the nodes' networks, with these variables.
+    pub async fn node_network(&self, variables: &[(&str, &str)]) {
         let manifests = weft(&["manifests", "--domains", "node-network"]);
         let mut objects: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
         for object in objects
@@ -102,10 +102,12 @@ impl Site {
             .filter(|object| object["kind"] == "Deployment")
         {
             let container = &mut object["spec"]["template"]["spec"]["containers"][0];
-            container["env"]
-                .as_array_mut()
-                .unwrap()
-                .push(json!({"name": "WEFT_AGENT_PROBE_SECONDS", "value": probe_seconds}));
+            let all = container["env"].as_array_mut().unwrap();
+            all.extend(
+                variables
+                    .iter()
+                    .map(|(name, value)| json!({"name": name, "value": value})),
+            );
         }
         self.apply(&json!({"apiVersion": "v1", "kind": "List", "items": objects}))
             .await;

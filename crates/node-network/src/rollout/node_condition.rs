@@ -15,7 +15,7 @@ weft_plan::choice! {
     }
 }
 
-/// What the condition of a node says.
+/// The content of the condition of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readiness {
     /// `status`

@@ -57,7 +57,7 @@ pub fn without_taint(node: &Node) -> Value {
     patch.into()
 }
 
-/// What is to be written about the readiness of nodes. Nothing, if all of them say it.
+/// The writes about the readiness of nodes. Nothing, if all of them say it.
 ///
 /// A node where no agent runs says nothing unless it waits for one: it has the startup taint, or
 /// said something before. Once no NMState is there (`is_installed`), it says nothing any more.

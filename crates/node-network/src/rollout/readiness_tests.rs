@@ -29,7 +29,7 @@ fn taints(cluster: &Cluster, node: &str) -> usize {
     taints.map_or(0, Vec::len)
 }
 
-/// What the operator says of a node by now.
+/// Status and reason of the condition of a node, and its message, by now.
 fn says(cluster: &mut Cluster, node: &str) -> (String, String) {
     cluster.tell(true);
     assert_eq!(cluster.tell(true), 0, "nothing is said twice");

@@ -449,6 +449,7 @@ pub async fn of(cluster: &ControlPlane, account: &Account) -> Vec<Way> {
             weft_api::addons::SECRETS_POLICY,
             weft_api::cluster_network::OPERATOR_POLICY,
             weft_api::node_network::AGENTS_POLICY,
+            weft_api::node_network::NODES_POLICY,
         ] {
             ways.push(way(
                 &format!("delete {policy} ({kind})"),
