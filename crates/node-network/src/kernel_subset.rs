@@ -1,0 +1,437 @@
+//! The part of nmstate's states that the agent can apply through the kernel, on a host without
+//! NetworkManager, and the refusal of everything else.
+//!
+//! nmstate's kernel-only mode ignores much that it does not carry out, so the agent asks here
+//! before it changes anything. A property that the host has already is no change, and is taken.
+
+use serde_json::{Value, json};
+
+use crate::{
+    drift::{differences, find_interface},
+    path::{Path, entries, interface_key, interfaces, text},
+    route,
+    state_error::StateError,
+};
+
+/// The reason of the condition Backend of a node to which these rules apply.
+pub const KERNEL: &str = "Kernel";
+
+/// The types of interface that can be configured.
+const TYPES: [&str; 4] = ["ethernet", "veth", "linux-bridge", "vlan"];
+/// The types that can be made and removed.
+const MADE: [&str; 2] = ["linux-bridge", "vlan"];
+/// The properties of a route that nmstate's kernel-only mode carries out.
+const OF_ROUTE: [&str; 6] = [
+    "destination",
+    "next-hop-interface",
+    "next-hop-address",
+    "metric",
+    "table-id",
+    "state",
+];
+/// The highest table for routes. Table 255 is the kernel's own (linux/rtnetlink.h).
+const LAST_TABLE: u64 = 254;
+/// The end of each refusal of something that only NetworkManager does.
+const NEEDS_NETWORK_MANAGER: &str =
+    "install NetworkManager on the host, or configure it with the host's own tool";
+
+/// [`refusals`] in one message. None if there are none.
+pub fn refusal(desired: &Value, current: &Value) -> Option<String> {
+    let refusals = refusals(desired, current);
+    let words: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+    (!words.is_empty()).then(|| {
+        format!(
+            "without NetworkManager this host would refuse it: {}",
+            words.join("; ")
+        )
+    })
+}
+
+/// The parts of `desired` that cannot be applied without NetworkManager on a host that is like
+/// `current`. Both are states in nmstate's form.
+pub fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
+    let mut check = Check {
+        desired,
+        current,
+        found: Vec::new(),
+    };
+    for (section, value) in desired.as_object().into_iter().flatten() {
+        match section.as_str() {
+            "interfaces" | "routes" => {}
+            _ if is_empty(value) => {}
+            section => check.refuse(
+                Path::default().key(section),
+                format!("is not applied without NetworkManager: {NEEDS_NETWORK_MANAGER}"),
+            ),
+        }
+    }
+    for wanted in interfaces(desired) {
+        check.interface(wanted);
+    }
+    for wanted in entries(&desired["routes"]["config"]) {
+        check.route(wanted);
+    }
+    check.found
+}
+
+/// Nothing, or a section without content.
+fn is_empty(value: &Value) -> bool {
+    value.is_null()
+        || value.as_object().is_some_and(serde_json::Map::is_empty)
+        || value.as_array().is_some_and(Vec::is_empty)
+}
+
+struct Check<'a> {
+    desired: &'a Value,
+    current: &'a Value,
+    found: Vec<StateError>,
+}
+
+impl<'a> Check<'a> {
+    fn refuse(&mut self, path: Path, message: String) {
+        self.found.push(StateError::Invalid { path, message });
+    }
+
+    /// The interface of this name, as it is on the host or else as it is wanted.
+    fn named(&self, name: &str) -> Option<&'a Value> {
+        let by_name = |interface: &&Value| interface["name"] == name;
+        let there = interfaces(self.current).iter().find(by_name);
+        there.or_else(|| interfaces(self.desired).iter().find(by_name))
+    }
+
+    fn interface(&mut self, wanted: &Value) {
+        let path = Path::default()
+            .key("interfaces")
+            .item(&interface_key(wanted));
+        let there = find_interface(wanted, self.current);
+        // A veth may be called Ethernet, so the host's word counts.
+        let kind = text(&there.unwrap_or(wanted)["type"]);
+        match wanted["state"].as_str().unwrap_or("up") {
+            "ignore" => return,
+            "absent" => return self.absent(&path, there, &kind),
+            "down" if there.is_none() => return,
+            _ => {}
+        }
+        let types: &[&str] = if there.is_some() { &TYPES } else { &MADE };
+        if !types.contains(&kind.as_str()) {
+            let can = if there.is_some() { "changes" } else { "makes" };
+            return self.refuse(
+                path.key("type"),
+                format!(
+                    "must be one that the agent {can} without NetworkManager ({}), not {kind}: {NEEDS_NETWORK_MANAGER}",
+                    types.join(", ")
+                ),
+            );
+        }
+        if wanted["state"] == "down" {
+            return;
+        }
+        for (key, value) in wanted.as_object().into_iter().flatten() {
+            let path = path.key(key);
+            match key.as_str() {
+                "name" | "type" | "state" => {}
+                _ if value.is_null() => {}
+                "identifier" if value == "name" => {}
+                "mtu" => self.mtu(path, wanted, value),
+                "controller" => self.controller(path, there, value),
+                "ipv4" | "ipv6" => self.addresses(&path, value, there, key),
+                "bridge" => self.bridge(&path, wanted, value, there),
+                "vlan" => self.vlan(&path, wanted, value, there),
+                _ if is_so(wanted, key, value, self.current) => {}
+                _ => self.refuse(
+                    path,
+                    format!(
+                        "cannot be set to {} without NetworkManager: leave it out, or {NEEDS_NETWORK_MANAGER}",
+                        short(value)
+                    ),
+                ),
+            }
+        }
+    }
+
+    fn absent(&mut self, path: &Path, there: Option<&Value>, kind: &str) {
+        let Some(there) = there else { return };
+        if !MADE.contains(&kind) {
+            return self.refuse(
+                path.key("state"),
+                format!(
+                    "absent is for interfaces that the agent makes without NetworkManager ({}), not for {kind}: use down, or remove it with the host's own tool",
+                    MADE.join(", ")
+                ),
+            );
+        }
+        // The kernel removes them with it, and a rollback could not bring back all types.
+        let name = text(&there["name"]);
+        let above = interfaces(self.current).iter().filter(|other| {
+            let parts = other.as_object().into_iter().flatten();
+            parts
+                .map(|(_, part)| part)
+                .any(|part| part["base-iface"] == name.as_str())
+        });
+        let stays = above.into_iter().find(|other| {
+            !interfaces(self.desired)
+                .iter()
+                .any(|gone| gone["name"] == other["name"] && gone["state"] == "absent")
+        });
+        if let Some(stays) = stays {
+            let other = text(&stays["name"]);
+            self.refuse(
+                path.key("state"),
+                format!("absent would also remove {other}, whose base is {name}: make {other} absent in the same state, or keep {name}"),
+            );
+        }
+        if has_vlans(there) {
+            self.refuse(
+                path.key("state"),
+                format!("absent is not applied to a bridge whose ports have VLANs, because a rollback could not bring them back: remove {name} with the host's own tool"),
+            );
+        }
+    }
+
+    /// The kernel gives no VLAN a larger MTU than its base has.
+    fn mtu(&mut self, path: Path, wanted: &Value, value: &Value) {
+        let of = |interface: &Value| -> Option<u64> {
+            interface["mtu"]
+                .as_u64()
+                .or_else(|| interface["mtu"].as_str()?.parse().ok())
+        };
+        let there = find_interface(wanted, self.current);
+        let base = [Some(wanted), there]
+            .into_iter()
+            .flatten()
+            .map(|interface| text(&interface["vlan"]["base-iface"]))
+            .find(|base| !base.is_empty());
+        let Some(base) = base else { return };
+        let wanted_base = interfaces(self.desired)
+            .iter()
+            .find(|interface| interface["name"] == base.as_str());
+        let limit = wanted_base
+            .and_then(of)
+            .or_else(|| self.named(&base).and_then(of));
+        if let (Some(mtu), Some(limit)) = (of(wanted), limit)
+            && mtu > limit
+        {
+            self.refuse(
+                path,
+                format!("must be at most the MTU of its base {base}, {limit}, not {value}: raise the MTU of {base} in the same state"),
+            );
+        }
+    }
+
+    fn controller(&mut self, path: Path, there: Option<&Value>, value: &Value) {
+        let now = there.map(|there| text(&there["controller"]));
+        for name in [Some(text(value)), now]
+            .into_iter()
+            .flatten()
+            .filter(|name| !name.is_empty())
+        {
+            let kind = self
+                .named(&name)
+                .map(|controller| text(&controller["type"]))
+                .unwrap_or_default();
+            if kind != "linux-bridge" {
+                let kind = if kind.is_empty() { "missing" } else { &kind };
+                self.refuse(
+                    path.clone(),
+                    format!("changes only from or to a linux-bridge without NetworkManager, and {name} is {kind}: {NEEDS_NETWORK_MANAGER}"),
+                );
+            }
+        }
+    }
+
+    fn addresses(&mut self, path: &Path, value: &Value, there: Option<&Value>, family: &str) {
+        for (key, part) in value.as_object().into_iter().flatten() {
+            let path = path.key(key);
+            match (key.as_str(), part) {
+                (_, Value::Null) | ("dhcp" | "autoconf", Value::Bool(false)) => {}
+                ("dhcp" | "autoconf", _) => self.refuse(
+                    path,
+                    format!("must be false without NetworkManager, not {part}: list addresses, or leave out {family} to keep what the host's own client brings"),
+                ),
+                ("enabled", Value::Bool(true)) if entries(&value["address"]).is_empty() => self
+                    .refuse(
+                        path,
+                        "true needs at least one address without NetworkManager: list addresses, or leave it out"
+                            .to_owned(),
+                    ),
+                // The kernel has a switch for IPv6 only in /proc/sys, which an agent in a pod
+                // cannot write. A link-local address that is removed comes back with the carrier.
+                ("enabled", Value::Bool(false))
+                    if family == "ipv6"
+                        && there.is_none_or(|there| there["ipv6"]["enabled"] != false) =>
+                {
+                    self.refuse(
+                        path,
+                        "cannot be false without NetworkManager: leave out ipv6, or set the sysctl disable_ipv6 of the interface on the host"
+                            .to_owned(),
+                    );
+                }
+                ("enabled", Value::Bool(_)) => {}
+                ("address", list) => {
+                    for address in entries(list) {
+                        let extra = address.as_object().into_iter().flatten().find(|(key, part)| {
+                            !["ip", "prefix-length"].contains(&key.as_str()) && !part.is_null()
+                        });
+                        if let Some((extra, part)) = extra {
+                            self.refuse(
+                                path.item(&text(&address["ip"])).key(extra),
+                                format!("cannot be set to {} without NetworkManager: leave it out", short(part)),
+                            );
+                        }
+                    }
+                }
+                _ if there.is_some_and(|there| there[family][key.as_str()] == *part) => {}
+                _ => self.refuse(
+                    path,
+                    format!("cannot be set to {} without NetworkManager: leave it out, or {NEEDS_NETWORK_MANAGER}", short(part)),
+                ),
+            }
+        }
+    }
+
+    fn bridge(&mut self, path: &Path, wanted: &Value, value: &Value, there: Option<&Value>) {
+        for (key, part) in value.as_object().into_iter().flatten() {
+            let path = path.key(key);
+            match key.as_str() {
+                _ if part.is_null() => {}
+                "port" | "ports" => {
+                    for port in entries(part) {
+                        self.port(&path, wanted, port);
+                    }
+                }
+                "options" => self.options(&path, wanted, part, there),
+                _ => self.refuse(
+                    path,
+                    format!(
+                        "cannot be set to {} without NetworkManager: leave it out",
+                        short(part)
+                    ),
+                ),
+            }
+        }
+    }
+
+    fn port(&mut self, path: &Path, wanted: &Value, port: &Value) {
+        let name = text(&port["name"]);
+        let path = path.item(&name);
+        let extra = port
+            .as_object()
+            .into_iter()
+            .flatten()
+            .find(|(key, part)| *key != "name" && !part.is_null());
+        let only = json!({"interfaces": [{
+            "name": wanted["name"], "type": wanted["type"], "bridge": {"port": [port]}
+        }]});
+        if let Some((extra, part)) = extra
+            && !differences(&only, self.current)
+                .iter()
+                .all(|difference| !path.covers(&difference.path))
+        {
+            self.refuse(
+                path.key(extra),
+                format!("cannot be set to {} without NetworkManager, which makes ports with the kernel's defaults: leave it out", short(part)),
+            );
+        }
+        if let Some(there) = interfaces(self.current)
+            .iter()
+            .find(|there| there["name"] == name.as_str())
+        {
+            self.controller(path, Some(there), &Value::Null);
+        }
+    }
+
+    /// A new bridge has the kernel's defaults, of which policies often name one: no spanning tree.
+    fn options(&mut self, path: &Path, wanted: &Value, options: &Value, there: Option<&Value>) {
+        for (key, part) in options.as_object().into_iter().flatten() {
+            let only = json!({ key: part });
+            let is_default = there.is_none() && only == json!({"stp": {"enabled": false}});
+            if part.is_null()
+                || is_default
+                || there.is_some()
+                    && is_so(wanted, "bridge", &json!({"options": only}), self.current)
+            {
+                continue;
+            }
+            self.refuse(
+                path.key(key),
+                format!("cannot be set to {} without NetworkManager, which makes bridges with the kernel's defaults: leave it out, or {NEEDS_NETWORK_MANAGER}", short(part)),
+            );
+        }
+    }
+
+    fn vlan(&mut self, path: &Path, wanted: &Value, value: &Value, there: Option<&Value>) {
+        for (key, part) in value.as_object().into_iter().flatten() {
+            let path = path.key(key);
+            let is_there = is_so(wanted, "vlan", &json!({ key: part }), self.current);
+            match (key.as_str(), there) {
+                _ if part.is_null() => {}
+                (_, Some(_)) if is_there => {}
+                ("base-iface" | "id", None) => {}
+                ("protocol", None) if part == "802.1q" => {}
+                ("base-iface" | "id", Some(there)) => {
+                    let now = short(&there["vlan"][key.as_str()]);
+                    self.refuse(
+                        path,
+                        format!("cannot become {} without NetworkManager, and is {now}: make the VLAN absent first, then make it anew", short(part)),
+                    );
+                }
+                _ => self.refuse(
+                    path,
+                    format!("cannot be set to {} without NetworkManager: leave it out, or {NEEDS_NETWORK_MANAGER}", short(part)),
+                ),
+            }
+        }
+    }
+
+    fn route(&mut self, wanted: &Value) {
+        let path = Path::default()
+            .key("routes")
+            .key("config")
+            .item(&route::key(wanted));
+        for (key, part) in wanted.as_object().into_iter().flatten() {
+            if !part.is_null() && !OF_ROUTE.contains(&key.as_str()) {
+                self.refuse(
+                    path.key(key),
+                    format!("cannot be set to {} without NetworkManager, which takes {}: leave it out, or {NEEDS_NETWORK_MANAGER}", short(part), OF_ROUTE.join(", ")),
+                );
+            }
+        }
+        let table = wanted["table-id"]
+            .as_u64()
+            .or_else(|| wanted["table-id"].as_str()?.parse().ok());
+        if let Some(table) = table.filter(|table| *table > LAST_TABLE) {
+            self.refuse(
+                path.key("table-id"),
+                format!(
+                    "must be at most {LAST_TABLE} without NetworkManager, not {table}: use a table up to {LAST_TABLE}"
+                ),
+            );
+        }
+    }
+}
+
+/// Reports whether the host has this part of an interface already.
+fn is_so(wanted: &Value, key: &str, value: &Value, current: &Value) -> bool {
+    let only = json!({"interfaces": [{
+        "name": wanted["name"], "type": wanted["type"], key: value
+    }]});
+    differences(&only, current).is_empty()
+}
+
+/// Reports whether a port of a bridge has VLANs.
+fn has_vlans(bridge: &Value) -> bool {
+    ["port", "ports"]
+        .into_iter()
+        .flat_map(|key| entries(&bridge["bridge"][key]))
+        .any(|port| port["vlan"]["mode"].is_string())
+}
+
+/// A value for a message, cut where it is long.
+fn short(value: &Value) -> String {
+    const MOST: usize = 60;
+    let text = value.to_string();
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
