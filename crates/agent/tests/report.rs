@@ -22,7 +22,7 @@ use weft_agent::{
     health::Health,
     host::{
         ApplyOptions, Backend, Changes, Host, HostError, Machine, Peer, Port, Query, Retrieved,
-        Seen,
+        Seen, WithoutNetworkManager,
     },
     probes::Prober,
     process,
@@ -104,6 +104,7 @@ impl Site {
             node: NODE.to_owned(),
             namespace: "nmstate".to_owned(),
             state_dir,
+            without_network_manager: WithoutNetworkManager::default(),
             extent,
             prober,
         };

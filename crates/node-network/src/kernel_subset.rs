@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    drift::{differences, find_interface},
+    drift::{differences, find_interface, is_automatic},
     path::{Path, entries, interface_key, interfaces, text},
     route,
     state_error::StateError,
@@ -29,6 +29,8 @@ const OF_ROUTE: [&str; 6] = [
     "table-id",
     "state",
 ];
+/// The properties of an address. The protocol is the kernel's note of its origin.
+const OF_ADDRESS: [&str; 3] = ["ip", "prefix-length", "protocol"];
 /// The highest table for routes. Table 255 is the kernel's own (linux/rtnetlink.h).
 const LAST_TABLE: u64 = 254;
 /// The end of each refusal of something that only NetworkManager does.
@@ -240,10 +242,13 @@ impl<'a> Check<'a> {
     }
 
     fn addresses(&mut self, path: &Path, value: &Value, there: Option<&Value>, family: &str) {
+        let is_now =
+            |key: &str, part: &Value| there.is_some_and(|there| there[family][key] == *part);
         for (key, part) in value.as_object().into_iter().flatten() {
             let path = path.key(key);
             match (key.as_str(), part) {
                 (_, Value::Null) | ("dhcp" | "autoconf", Value::Bool(false)) => {}
+                ("dhcp" | "autoconf", _) if is_now(key, part) => {}
                 ("dhcp" | "autoconf", _) => self.refuse(
                     path,
                     format!("must be false without NetworkManager, not {part}: list addresses, or leave out {family} to keep what the host's own client brings"),
@@ -268,9 +273,10 @@ impl<'a> Check<'a> {
                 }
                 ("enabled", Value::Bool(_)) => {}
                 ("address", list) => {
-                    for address in entries(list) {
+                    // Others bring and take those with an end, and the kernel the link-local one.
+                    for address in entries(list).iter().filter(|entry| !is_automatic(entry)) {
                         let extra = address.as_object().into_iter().flatten().find(|(key, part)| {
-                            !["ip", "prefix-length"].contains(&key.as_str()) && !part.is_null()
+                            !OF_ADDRESS.contains(&key.as_str()) && !part.is_null()
                         });
                         if let Some((extra, part)) = extra {
                             self.refuse(
@@ -280,7 +286,7 @@ impl<'a> Check<'a> {
                         }
                     }
                 }
-                _ if there.is_some_and(|there| there[family][key.as_str()] == *part) => {}
+                _ if is_now(key, part) => {}
                 _ => self.refuse(
                     path,
                     format!("cannot be set to {} without NetworkManager: leave it out, or {NEEDS_NETWORK_MANAGER}", short(part)),

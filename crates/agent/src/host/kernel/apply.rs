@@ -1,5 +1,5 @@
 //! Applies a state to the kernel: nmstate's kernel-only mode makes and removes links, and sets
-//! addresses and routes; the rest is [`settings`].
+//! routes. The rest is [`settings`] and [`addresses`].
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,14 +7,14 @@ use std::{
 };
 
 use nmstate::{ErrorKind, NetworkState};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 use weft_node_network::{removal, state};
 
 use super::{
     super::{HostError, links::Links},
-    settings,
-    snapshot::{self, Link},
+    addresses, settings,
+    snapshot::{self, Link, Snapshot},
 };
 
 /// How long the kernel may take until it reports the new state: a link has a carrier, an address
@@ -22,8 +22,8 @@ use super::{
 const SETTLED: Duration = Duration::from_secs(5);
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Properties that nmstate's kernel-only mode does not get.
-const NOT_BY_NMSTATE: [&str; 3] = ["mtu", "controller", "bridge"];
+/// The properties of a new link that nmstate's kernel-only mode gets.
+const BY_NMSTATE: [&str; 4] = ["name", "type", "state", "vlan"];
 
 /// The names of all interfaces that a state changes, or whose routes it changes.
 pub fn named(desired: &NetworkState) -> BTreeSet<String> {
@@ -44,61 +44,85 @@ pub fn named(desired: &NetworkState) -> BTreeSet<String> {
 }
 
 /// Makes the kernel as desired.
-pub async fn apply(desired: &NetworkState, verify: bool) -> Result<(), HostError> {
+pub async fn apply(
+    desired: &NetworkState,
+    before: &Snapshot,
+    verify: bool,
+) -> Result<(), HostError> {
     let kernel = Links::open()?;
     let wanted = state::value(desired);
-    // A new VLAN needs a base with its MTU.
-    grow(&kernel, &wanted).await?;
-    by_nmstate(&wanted).await?;
+    make_and_remove(&kernel, &wanted).await?;
     controllers(&kernel, &wanted).await?;
     let links = snapshot::links(&kernel).await?;
     settings::set_mtus(&kernel, &links, &mtus(&links, &wanted)).await?;
-    ups(&kernel, &wanted).await?;
+    set_up_or_down(&kernel, &wanted).await?;
+    for interface in present(&wanted) {
+        if let Some(link) = link_of(&links, interface) {
+            addresses::set(&kernel, link.index, interface).await?;
+        }
+    }
+    bring_back_routes(&kernel, before).await?;
+    if !list(&wanted["routes"]["config"]).is_empty() {
+        by_nmstate(&json!({"routes": wanted["routes"]})).await?;
+    }
     if verify {
         self::verify(&wanted).await?;
     }
     Ok(())
 }
 
-async fn grow(kernel: &Links, wanted: &Value) -> Result<(), HostError> {
+/// nmstate would set addresses of links that are there already, and make those of DHCP and of
+/// routers permanent. So it gets the new links and those to remove.
+async fn make_and_remove(kernel: &Links, wanted: &Value) -> Result<(), HostError> {
     let links = snapshot::links(kernel).await?;
-    let mut larger = mtus(&links, wanted);
-    larger.retain(|index, mtu| *mtu > links[index].mtu);
-    settings::set_mtus(kernel, &links, &larger).await
+    let mut interfaces: Vec<Value> = list(&wanted["interfaces"])
+        .iter()
+        .filter(|interface| match interface["state"].as_str() {
+            Some("absent") => true,
+            Some("up") | None => link_of(&links, interface).is_none(),
+            _ => false,
+        })
+        .cloned()
+        .collect();
+    for interface in interfaces.iter_mut().filter_map(Value::as_object_mut) {
+        interface.retain(|key, _| BY_NMSTATE.contains(&key.as_str()));
+    }
+    if interfaces.is_empty() {
+        return Ok(());
+    }
+    by_nmstate(&json!({ "interfaces": interfaces })).await
+}
+
+/// The kernel drops routes with the last address of a link, also those that the change does not
+/// name. A route whose gateway is out of reach now stays away.
+async fn bring_back_routes(kernel: &Links, before: &Snapshot) -> Result<(), HostError> {
+    let now = snapshot::routes(kernel).await?;
+    let gone = before.routes.iter().filter(|route| !now.contains(route));
+    for route in gone {
+        let added = kernel.handle().route().add(route.clone()).execute().await;
+        if let Err(error) = added {
+            tracing::debug!(%error, ?route, "a route has gone with the change");
+        }
+    }
+    Ok(())
 }
 
 fn mtus(links: &BTreeMap<u32, Link>, wanted: &Value) -> BTreeMap<u32, u32> {
     let mtu = |interface: &Value| {
         let mtu = interface["mtu"].as_u64()?;
-        Some((
-            find(links, &text(&interface["name"])?)?.index,
-            u32::try_from(mtu).ok()?,
-        ))
+        Some((link_of(links, interface)?.index, u32::try_from(mtu).ok()?))
     };
     present(wanted).filter_map(mtu).collect()
 }
 
-async fn by_nmstate(wanted: &Value) -> Result<(), HostError> {
-    let mut interfaces: Vec<Value> = list(&wanted["interfaces"])
-        .iter()
-        // nmstate would set it up.
-        .filter(|interface| interface["state"] != "down")
-        .cloned()
-        .collect();
-    for interface in interfaces.iter_mut().filter_map(Value::as_object_mut) {
-        interface.retain(|key, _| !NOT_BY_NMSTATE.contains(&key.as_str()));
-    }
-    let mut rest = serde_json::json!({ "interfaces": interfaces });
-    if !wanted["routes"].is_null() {
-        rest["routes"] = wanted["routes"].clone();
-    }
-    let mut rest: NetworkState = state::parse(&rest).map_err(|error| HostError::Nmstate {
+async fn by_nmstate(part: &Value) -> Result<(), HostError> {
+    let mut part: NetworkState = state::parse(part).map_err(|error| HostError::Nmstate {
         kind: ErrorKind::InvalidArgument,
         message: error.to_string(),
     })?;
-    rest.set_kernel_only(true);
-    rest.set_verify_change(false);
-    Ok(rest.apply_async().await?)
+    part.set_kernel_only(true);
+    part.set_verify_change(false);
+    Ok(part.apply_async().await?)
 }
 
 /// Ports come and go as bridges list them, or as they name their controller.
@@ -106,7 +130,7 @@ async fn controllers(kernel: &Links, wanted: &Value) -> Result<(), HostError> {
     let links = snapshot::links(kernel).await?;
     let mut moves: BTreeMap<u32, Option<u32>> = BTreeMap::new();
     for interface in present(wanted) {
-        let Some(link) = text(&interface["name"]).and_then(|name| find(&links, &name)) else {
+        let Some(link) = link_of(&links, interface) else {
             continue;
         };
         if let Some(ports) = ports(interface) {
@@ -143,7 +167,7 @@ async fn controllers(kernel: &Links, wanted: &Value) -> Result<(), HostError> {
     Ok(())
 }
 
-async fn ups(kernel: &Links, wanted: &Value) -> Result<(), HostError> {
+async fn set_up_or_down(kernel: &Links, wanted: &Value) -> Result<(), HostError> {
     let links = snapshot::links(kernel).await?;
     for interface in list(&wanted["interfaces"]) {
         let up = match interface["state"].as_str().unwrap_or("up") {
@@ -151,8 +175,7 @@ async fn ups(kernel: &Links, wanted: &Value) -> Result<(), HostError> {
             "down" => false,
             _ => continue,
         };
-        let link = text(&interface["name"]).and_then(|name| find(&links, &name));
-        if let Some(link) = link.filter(|link| link.up != up) {
+        if let Some(link) = link_of(&links, interface).filter(|link| link.up != up) {
             settings::set_up(kernel, link.index, up).await?;
         }
     }
@@ -214,6 +237,10 @@ fn ports(interface: &Value) -> Option<Vec<String>> {
             .filter_map(|port| text(&port["name"]))
             .collect(),
     )
+}
+
+fn link_of<'a>(links: &'a BTreeMap<u32, Link>, interface: &Value) -> Option<&'a Link> {
+    find(links, interface["name"].as_str()?)
 }
 
 fn find<'a>(links: &'a BTreeMap<u32, Link>, name: &str) -> Option<&'a Link> {

@@ -38,7 +38,7 @@ impl Checkpoint {
     }
 
     /// Keeps a snapshot, before the first write.
-    pub fn begin(&self, before: Snapshot, lease: Duration) -> Result<(), HostError> {
+    pub fn begin(&self, before: &Snapshot, lease: Duration) -> Result<(), HostError> {
         if self.kept()?.is_some() {
             return Err(HostError::Nmstate {
                 kind: ErrorKind::PluginFailure,
@@ -50,7 +50,7 @@ impl Checkpoint {
         }
         let kept = Kept {
             boot: boot()?,
-            before,
+            before: before.clone(),
         };
         self.dir.write(FILE, &kept).map_err(folder)?;
         self.due.send_replace(Some(Instant::now() + lease));

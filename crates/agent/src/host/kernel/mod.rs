@@ -1,8 +1,10 @@
 //! A host without NetworkManager whose network the agent changes through the kernel.
 //!
-//! nmstate's kernel-only mode has no checkpoint and leaves out some settings, so the agent brings
-//! both: [`checkpoint`] and [`settings`]. Nothing here outlasts a reboot.
+//! nmstate's kernel-only mode has no checkpoint, leaves out some settings, and makes addresses of
+//! DHCP permanent, so the agent brings its own: [`checkpoint`], [`settings`] and [`addresses`].
+//! Nothing here outlasts a reboot.
 
+mod addresses;
 mod apply;
 mod checkpoint;
 mod restore;
@@ -84,8 +86,8 @@ impl Kernel {
         options: ApplyOptions,
     ) -> Result<(), HostError> {
         let before = Snapshot::take(&Links::open()?, apply::named(desired)).await?;
-        self.checkpoint.begin(before, options.checkpoint)?;
-        match apply::apply(desired, options.verify).await {
+        self.checkpoint.begin(&before, options.checkpoint)?;
+        match apply::apply(desired, &before, options.verify).await {
             Ok(()) if options.commit => self.checkpoint.commit(),
             Ok(()) => Ok(()),
             Err(error) => {

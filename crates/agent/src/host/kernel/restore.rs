@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rtnetlink::{
     LinkUnspec,
     packet_core::DefaultNla,
+    packet_route::address::AddressMessage,
     packet_route::link::{InfoBridge, InfoData, InfoKind, InfoVlan, LinkAttribute, LinkInfo},
 };
 
@@ -198,14 +199,17 @@ impl Restore<'_> {
             self.note("address", removed);
         }
         // The kernel drops the secondary addresses of a subnet with the first one.
+        let as_it_is = |address: &AddressMessage| {
+            (snapshot::identity(address), snapshot::is_permanent(address))
+        };
         let now: BTreeSet<_> = snapshot::addresses(self.kernel)
             .await?
             .iter()
-            .map(snapshot::identity)
+            .map(as_it_is)
             .collect();
         for old in &self.before.addresses {
             let (index, local, length) = snapshot::identity(old);
-            let Some(local) = local.filter(|_| !now.contains(&(index, local, length))) else {
+            let Some(local) = local.filter(|_| !now.contains(&as_it_is(old))) else {
                 continue;
             };
             let mut add = self
