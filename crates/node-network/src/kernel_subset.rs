@@ -7,6 +7,7 @@
 use serde_json::{Value, json};
 
 use crate::{
+    canonical::same,
     drift::{differences, find_interface, is_automatic},
     path::{Path, entries, interface_key, interfaces, text},
     route,
@@ -33,6 +34,10 @@ const OF_ROUTE: [&str; 6] = [
 const OF_ADDRESS: [&str; 3] = ["ip", "prefix-length", "protocol"];
 /// The highest table for routes. Table 255 is the kernel's own (linux/rtnetlink.h).
 const LAST_TABLE: u64 = 254;
+/// The costs that a bridge computes from the speed of a port (`port_cost` of Linux).
+const PATH_COSTS: [u32; 4] = [2, 4, 19, 100];
+/// Options of a bridge that run by themselves.
+const TIMERS: [&str; 2] = ["gc-timer", "hello-timer"];
 /// The end of each refusal of something that only NetworkManager does.
 const NEEDS_NETWORK_MANAGER: &str =
     "install NetworkManager on the host, or configure it with the host's own tool";
@@ -320,22 +325,25 @@ impl<'a> Check<'a> {
     fn port(&mut self, path: &Path, wanted: &Value, port: &Value) {
         let name = text(&port["name"]);
         let path = path.item(&name);
-        let extra = port
-            .as_object()
-            .into_iter()
-            .flatten()
-            .find(|(key, part)| *key != "name" && !part.is_null());
-        let only = json!({"interfaces": [{
-            "name": wanted["name"], "type": wanted["type"], "bridge": {"port": [port]}
-        }]});
-        if let Some((extra, part)) = extra
-            && !differences(&only, self.current)
-                .iter()
-                .all(|difference| !path.covers(&difference.path))
-        {
+        for (key, part) in port.as_object().into_iter().flatten() {
+            let is_made = match key.as_str() {
+                "name" => true,
+                "vlan" => is_empty(part),
+                "stp-path-cost" => PATH_COSTS.iter().any(|cost| same(part, &json!(cost))),
+                key => is_default(part, &default_port()[key]),
+            };
+            let only = json!({"port": [{"name": port["name"], key: part}]});
+            if is_made || part.is_null() || is_so(wanted, "bridge", &only, self.current) {
+                continue;
+            }
+            let rest = if key == "vlan" {
+                "write `vlan: {}` for a port that passes all VLANs on as they come".to_owned()
+            } else {
+                format!("leave it out, or {NEEDS_NETWORK_MANAGER}")
+            };
             self.refuse(
-                path.key(extra),
-                format!("cannot be set to {} without NetworkManager, which makes ports with the kernel's defaults: leave it out", short(part)),
+                path.key(key),
+                format!("cannot be set to {} without NetworkManager, where ports have the kernel's defaults: {rest}", short(part)),
             );
         }
         if let Some(there) = interfaces(self.current)
@@ -346,21 +354,23 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// A new bridge has the kernel's defaults, of which policies often name one: no spanning tree.
     fn options(&mut self, path: &Path, wanted: &Value, options: &Value, there: Option<&Value>) {
         for (key, part) in options.as_object().into_iter().flatten() {
-            let only = json!({ key: part });
-            let is_default = there.is_none() && only == json!({"stp": {"enabled": false}});
-            if part.is_null()
-                || is_default
-                || there.is_some()
-                    && is_so(wanted, "bridge", &json!({"options": only}), self.current)
-            {
+            let is_made = match there {
+                Some(_) => is_so(
+                    wanted,
+                    "bridge",
+                    &json!({"options": {key: part}}),
+                    self.current,
+                ),
+                None => TIMERS.contains(&key.as_str()) || is_default(part, &default_options()[key]),
+            };
+            if is_made || part.is_null() {
                 continue;
             }
             self.refuse(
                 path.key(key),
-                format!("cannot be set to {} without NetworkManager, which makes bridges with the kernel's defaults: leave it out, or {NEEDS_NETWORK_MANAGER}", short(part)),
+                format!("cannot be set to {} without NetworkManager, where new bridges have the kernel's defaults: leave it out, or {NEEDS_NETWORK_MANAGER}", short(part)),
             );
         }
     }
@@ -430,6 +440,50 @@ fn has_vlans(bridge: &Value) -> bool {
         .into_iter()
         .flat_map(|key| entries(&bridge["bridge"][key]))
         .any(|port| port["vlan"]["mode"].is_string())
+}
+
+/// Reports whether a value, or each part of it, is a default of the kernel.
+fn is_default(value: &Value, default: &Value) -> bool {
+    match (value, default) {
+        (Value::Object(parts), Value::Object(_)) => parts
+            .iter()
+            .all(|(key, part)| part.is_null() || is_default(part, &default[key.as_str()])),
+        _ => !default.is_null() && same(value, default),
+    }
+}
+
+/// The options of a new bridge, as nmstate reports them (Linux 6.18, `br_dev_setup`).
+fn default_options() -> Value {
+    json!({
+        "stp": {
+            "enabled": false, "forward-delay": 15, "hello-time": 2, "max-age": 20,
+            "priority": 32768
+        },
+        "group-addr": "01:80:C2:00:00:00",
+        "group-forward-mask": 0,
+        "group-fwd-mask": 0,
+        "hash-max": 4096,
+        "mac-ageing-time": 300,
+        "multicast-last-member-count": 2,
+        "multicast-last-member-interval": 100,
+        "multicast-membership-interval": 26000,
+        "multicast-querier": false,
+        "multicast-querier-interval": 25500,
+        "multicast-query-interval": 12500,
+        "multicast-query-response-interval": 1000,
+        "multicast-query-use-ifaddr": false,
+        "multicast-router": "auto",
+        "multicast-snooping": true,
+        "multicast-startup-query-count": 2,
+        "multicast-startup-query-interval": 3124,
+        "vlan-default-pvid": 1,
+        "vlan-protocol": "802.1q"
+    })
+}
+
+/// The options of a new port.
+fn default_port() -> Value {
+    json!({"stp-hairpin-mode": false, "stp-priority": 32})
 }
 
 /// A value for a message, cut where it is long.

@@ -62,8 +62,12 @@ pub async fn apply(
         }
     }
     bring_back_routes(&kernel, before).await?;
-    if !list(&wanted["routes"]["config"]).is_empty() {
-        by_nmstate(&json!({"routes": wanted["routes"]})).await?;
+    // nmstate adds before it removes, and takes a route to the same destination for the new one.
+    let (gone, new): (Vec<&Value>, Vec<&Value>) = list(&wanted["routes"]["config"])
+        .iter()
+        .partition(|route| route["state"] == "absent");
+    for part in [gone, new].into_iter().filter(|part| !part.is_empty()) {
+        by_nmstate(&json!({"routes": {"config": part}})).await?;
     }
     if verify {
         self::verify(&wanted).await?;

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use rtnetlink::{
     LinkUnspec,
     packet_core::DefaultNla,
-    packet_route::address::AddressMessage,
-    packet_route::link::{InfoBridge, InfoData, InfoKind, InfoVlan, LinkAttribute, LinkInfo},
+    packet_route::{
+        address::AddressMessage,
+        link::{InfoBridge, InfoData, InfoKind, InfoVlan, LinkAttribute, LinkInfo, LinkMessage},
+    },
 };
 
 use super::{
@@ -90,6 +92,7 @@ impl Restore<'_> {
                 Some(message) => {
                     let made = self.kernel.handle().link().add(message).execute().await;
                     self.note(&link.name, made);
+                    self.bridge_options(link).await?;
                 }
                 None => tracing::warn!(
                     link = link.name,
@@ -101,17 +104,9 @@ impl Restore<'_> {
         Ok(())
     }
 
-    fn to_make(&self, link: &Link) -> Option<rtnetlink::packet_route::link::LinkMessage> {
-        let raw = |(kind, bytes): &(u16, Vec<u8>)| DefaultNla::new(*kind, bytes.clone());
+    fn to_make(&self, link: &Link) -> Option<LinkMessage> {
         let (kind, data) = match link.kind.as_str() {
-            "bridge" => {
-                let data = link
-                    .data
-                    .iter()
-                    .filter(|(kind, _)| !COMPUTED_OF_BRIDGE.contains(kind))
-                    .map(|option| InfoBridge::Other(raw(option)));
-                (InfoKind::Bridge, InfoData::Bridge(data.collect()))
-            }
+            "bridge" => (InfoKind::Bridge, InfoData::Bridge(Vec::new())),
             "vlan" => {
                 let data = link.data.iter().map(|option| InfoVlan::Other(raw(option)));
                 (InfoKind::Vlan, InfoData::Vlan(data.collect()))
@@ -136,6 +131,37 @@ impl Restore<'_> {
             make.append_extra_attribute(LinkAttribute::LinkInfo(info))
                 .build(),
         )
+    }
+
+    /// Sets the options in which a new bridge differs, one by one: the kernel refuses to set some
+    /// that it reports, such as those of VLANs where it has none.
+    async fn bridge_options(&mut self, link: &Link) -> Result<(), HostError> {
+        let now = snapshot::links(self.kernel).await?;
+        let Some(now) = now.get(&link.index) else {
+            return Ok(());
+        };
+        let differing = link.data.iter().filter(|option| {
+            link.kind == "bridge"
+                && !COMPUTED_OF_BRIDGE.contains(&option.0)
+                && !now.data.contains(option)
+        });
+        for option in differing {
+            let info = vec![
+                LinkInfo::Kind(InfoKind::Bridge),
+                LinkInfo::Data(InfoData::Bridge(vec![InfoBridge::Other(raw(option))])),
+            ];
+            let set = LinkUnspec::new_with_index(link.index)
+                .append_extra_attribute(LinkAttribute::LinkInfo(info));
+            let set = self
+                .kernel
+                .handle()
+                .link()
+                .change(set.build())
+                .execute()
+                .await;
+            self.note(&link.name, set);
+        }
+        Ok(())
     }
 
     /// Ports, MTU, and up or down.
@@ -261,4 +287,8 @@ impl Restore<'_> {
         }
         Ok(())
     }
+}
+
+fn raw((kind, bytes): &(u16, Vec<u8>)) -> DefaultNla {
+    DefaultNla::new(*kind, bytes.clone())
 }
