@@ -247,6 +247,7 @@ impl<'a> Check<'a> {
     }
 
     fn addresses(&mut self, path: &Path, value: &Value, there: Option<&Value>, family: &str) {
+        let is_automatic_family = value["dhcp"] == true || value["autoconf"] == true;
         let is_now =
             |key: &str, part: &Value| there.is_some_and(|there| there[family][key] == *part);
         for (key, part) in value.as_object().into_iter().flatten() {
@@ -258,7 +259,8 @@ impl<'a> Check<'a> {
                     path,
                     format!("must be false without NetworkManager, not {part}: list addresses, or leave out {family} to keep what the host's own client brings"),
                 ),
-                ("enabled", Value::Bool(true)) if entries(&value["address"]).is_empty() => self
+                ("enabled", Value::Bool(true))
+                    if entries(&value["address"]).is_empty() && !is_automatic_family => self
                     .refuse(
                         path,
                         "true needs at least one address without NetworkManager: list addresses, or leave it out"
@@ -493,5 +495,249 @@ fn short(value: &Value) -> String {
     match text.char_indices().nth(MOST) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host() -> Value {
+        json!({"interfaces": [
+            {
+                "name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500,
+                "ipv4": {"enabled": true, "dhcp": true}, "ipv6": {"enabled": true}
+            },
+            {"name": "eth2", "type": "veth", "state": "up", "ipv6": {"enabled": false}},
+            {"name": "eth3", "type": "ethernet", "state": "up", "controller": "bond1"},
+            {"name": "bond1", "type": "bond", "state": "up"},
+            {
+                "name": "br0", "type": "linux-bridge", "state": "up",
+                "bridge": {
+                    "options": {"mac-ageing-time": 100, "stp": {"enabled": true}},
+                    "port": [{"name": "eth4", "stp-path-cost": 7}]
+                }
+            },
+            {"name": "eth4", "type": "ethernet", "state": "up", "controller": "br0"},
+            {
+                "name": "br0.7", "type": "vlan", "state": "up",
+                "vlan": {"base-iface": "br0", "id": 7}
+            },
+        ]})
+    }
+
+    fn said(state: &Value) -> Vec<String> {
+        refusals(state, &host())
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    fn interface(interface: &Value) -> Value {
+        json!({ "interfaces": [interface] })
+    }
+
+    #[test]
+    fn each_state_outside_of_the_subset_is_refused_at_its_place() {
+        let eth1 = |key: &str, value: Value| {
+            interface(&json!({"name": "eth1", "type": "ethernet", "state": "up", key: value}))
+        };
+        let bridge = |bridge: Value| {
+            let new =
+                json!({"name": "br1", "type": "linux-bridge", "state": "up", "bridge": bridge});
+            interface(&new)
+        };
+        let kind =
+            |name: &str, kind: &str| interface(&json!({"name": name, "type": kind, "state": "up"}));
+        let absent = |name: &str, kind: &str| {
+            interface(&json!({"name": name, "type": kind, "state": "absent"}))
+        };
+        let route = |key: &str, value: Value| {
+            json!({"routes": {"config": [{
+                "destination": "192.0.2.0/24", "next-hop-interface": "eth1", key: value
+            }]}})
+        };
+        let vlan = |mtu: u64, vlan: Value| {
+            interface(&json!({
+                "name": "eth1.5", "type": "vlan", "state": "up", "mtu": mtu, "vlan": vlan
+            }))
+        };
+        for (state, place) in [
+            (json!({"dns-resolver": {"config": {}}}), "dns-resolver"),
+            (json!({"hostname": {"running": "a"}}), "hostname"),
+            (
+                json!({"route-rules": {"config": [{"priority": 7}]}}),
+                "route-rules",
+            ),
+            (json!({"ovs-db": {"external_ids": {"a": "b"}}}), "ovs-db"),
+            (kind("bond0", "bond"), "interfaces[bond0].type"),
+            (kind("bond1", "bond"), "interfaces[bond1].type"),
+            (kind("d0", "dummy"), "interfaces[d0].type"),
+            (kind("v0", "veth"), "interfaces[v0].type"),
+            (kind("ovs0", "ovs-interface"), "interfaces[ovs0].type"),
+            (absent("eth1", "ethernet"), "interfaces[eth1].state"),
+            (absent("bond1", "bond"), "interfaces[bond1].state"),
+            // The VLAN on it would go with it.
+            (absent("br0", "linux-bridge"), "interfaces[br0].state"),
+            (
+                eth1(
+                    "ipv4",
+                    json!({"enabled": true, "dhcp": true, "dhcp-client-id": "ll"}),
+                ),
+                "interfaces[eth1].ipv4.dhcp-client-id",
+            ),
+            (
+                eth1("ipv6", json!({"enabled": true, "autoconf": true})),
+                "interfaces[eth1].ipv6.autoconf",
+            ),
+            (
+                eth1("ipv6", json!({"enabled": false})),
+                "interfaces[eth1].ipv6.enabled",
+            ),
+            (
+                eth1("ipv4", json!({"enabled": true})),
+                "interfaces[eth1].ipv4.enabled",
+            ),
+            (
+                eth1(
+                    "ipv4",
+                    json!({"enabled": true, "forwarding": true, "address": [{"ip": "192.0.2.1", "prefix-length": 24}]}),
+                ),
+                "interfaces[eth1].ipv4.forwarding",
+            ),
+            (
+                eth1(
+                    "ipv4",
+                    json!({"enabled": true, "address": [{"ip": "192.0.2.1", "prefix-length": 24, "mptcp-flags": ["subflow"]}]}),
+                ),
+                "interfaces[eth1].ipv4.address[192.0.2.1].mptcp-flags",
+            ),
+            (
+                eth1("mac-address", json!("02:00:00:00:00:01")),
+                "interfaces[eth1].mac-address",
+            ),
+            (
+                eth1("ethtool", json!({"feature": {"rx-gro": false}})),
+                "interfaces[eth1].ethtool",
+            ),
+            (
+                eth1("ethernet", json!({"sr-iov": {"total-vfs": 2}})),
+                "interfaces[eth1].ethernet",
+            ),
+            (
+                eth1("lldp", json!({"enabled": true})),
+                "interfaces[eth1].lldp",
+            ),
+            (
+                eth1("accept-all-mac-addresses", json!(true)),
+                "interfaces[eth1].accept-all-mac-addresses",
+            ),
+            (
+                eth1("controller", json!("bond1")),
+                "interfaces[eth1].controller",
+            ),
+            (
+                bridge(json!({"port": [{"name": "eth3"}]})),
+                "interfaces[br1].bridge.port[eth3]",
+            ),
+            (
+                bridge(json!({"options": {"stp": {"enabled": true}}})),
+                "interfaces[br1].bridge.options.stp",
+            ),
+            (
+                bridge(json!({"options": {"mac-ageing-time": 20}})),
+                "interfaces[br1].bridge.options.mac-ageing-time",
+            ),
+            (
+                bridge(json!({"port": [{"name": "eth1", "vlan": {"mode": "trunk"}}]})),
+                "interfaces[br1].bridge.port[eth1].vlan",
+            ),
+            (
+                bridge(json!({"port": [{"name": "eth1", "stp-priority": 3}]})),
+                "interfaces[br1].bridge.port[eth1].stp-priority",
+            ),
+            (
+                vlan(
+                    1500,
+                    json!({"base-iface": "eth1", "id": 5, "protocol": "802.1ad"}),
+                ),
+                "interfaces[eth1.5].vlan.protocol",
+            ),
+            (
+                vlan(1501, json!({"base-iface": "eth1", "id": 5})),
+                "interfaces[eth1.5].mtu",
+            ),
+            (
+                interface(
+                    &json!({"name": "br0.7", "type": "vlan", "vlan": {"base-iface": "br0", "id": 8}}),
+                ),
+                "interfaces[br0.7].vlan.id",
+            ),
+            (
+                route("weight", json!(2)),
+                "routes.config[192.0.2.0/24 dev eth1 weight 2].weight",
+            ),
+            (
+                route("mtu", json!(1400)),
+                "routes.config[192.0.2.0/24 dev eth1].mtu",
+            ),
+            (
+                route("table-id", json!(255)),
+                "routes.config[192.0.2.0/24 dev eth1 table 255].table-id",
+            ),
+        ] {
+            let said = said(&state);
+            assert!(
+                said.len() == 1 && said[0].starts_with(&format!("{place}: ")),
+                "{place}: {said:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_subset_and_properties_that_the_host_has_are_taken() {
+        let static_address = json!({
+            "enabled": true, "dhcp": false, "address": [{"ip": "192.0.2.1", "prefix-length": 24}]
+        });
+        for state in [
+            interface(&json!({
+                "name": "br1", "type": "linux-bridge", "state": "up", "mtu": 1400,
+                "ipv4": static_address,
+                "bridge": {
+                    "options": {"stp": {"enabled": false}},
+                    "port": [{"name": "eth1", "vlan": {}}, {"name": "eth2"}]
+                }
+            })),
+            json!({"interfaces": [
+                {"name": "eth1", "type": "ethernet", "state": "up", "mtu": 9000},
+                {
+                    "name": "eth1.5", "type": "vlan", "state": "up", "mtu": 9000,
+                    "vlan": {"base-iface": "eth1", "id": 5}
+                },
+                {"name": "br0", "type": "linux-bridge", "state": "absent"},
+                {"name": "br0.7", "type": "vlan", "state": "absent"},
+            ]}),
+            json!({"routes": {"config": [{
+                "destination": "0.0.0.0/0", "next-hop-interface": "eth1",
+                "next-hop-address": "192.0.2.254", "metric": 7, "table-id": 254
+            }]}}),
+            interface(&json!({"name": "eth1", "type": "ethernet", "state": "down"})),
+            interface(&json!({"name": "eth1", "ipv4": {"enabled": false}, "mtu": 1400})),
+            interface(&json!({"name": "eth2", "type": "ethernet", "ipv6": {"enabled": false}})),
+            interface(&json!({"name": "eth1", "ipv4": {
+                "enabled": true, "dhcp": true,
+                "address": [{"ip": "192.0.2.1", "prefix-length": 24, "valid-life-time": "9sec"}]
+            }})),
+            interface(&json!({
+                "name": "br0", "type": "linux-bridge", "bridge": {
+                    "options": {"mac-ageing-time": 100, "stp": {"enabled": true}},
+                    "port": [{"name": "eth4", "stp-path-cost": 7}]
+                }
+            })),
+            interface(&json!({"name": "eth4", "controller": ""})),
+            interface(&json!({"name": "bond7", "type": "bond", "state": "absent"})),
+        ] {
+            assert_eq!(said(&state), [""; 0], "{state}");
+        }
     }
 }
