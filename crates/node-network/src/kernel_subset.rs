@@ -133,6 +133,7 @@ impl<'a> Check<'a> {
         if wanted["state"] == "down" {
             return;
         }
+        let new = json!({"interfaces": [{"name": wanted["name"], "type": wanted["type"]}]});
         for (key, value) in wanted.as_object().into_iter().flatten() {
             let path = path.key(key);
             match key.as_str() {
@@ -144,7 +145,11 @@ impl<'a> Check<'a> {
                 "ipv4" | "ipv6" => self.addresses(&path, value, there, key),
                 "bridge" => self.bridge(&path, wanted, value, there),
                 "vlan" => self.vlan(&path, wanted, value, there),
-                _ if is_so(wanted, key, value, self.current) => {}
+                "mac-address" if there.is_none() => {}
+                // A state from before has all features of an interface that is made again. The
+                // agent compares them afterwards.
+                "ethtool" if there.is_none() && is_only(value, "feature") => {}
+                _ if is_so(wanted, key, value, there.map_or(&new, |_| self.current)) => {}
                 _ => self.refuse(
                     path,
                     format!(
@@ -293,7 +298,7 @@ impl<'a> Check<'a> {
                         }
                     }
                 }
-                _ if is_now(key, part) => {}
+                _ if is_now(key, part) || there.is_none() && part == &Value::Bool(false) => {}
                 _ => self.refuse(
                     path,
                     format!("cannot be set to {} without NetworkManager: leave it out, or {NEEDS_NETWORK_MANAGER}", short(part)),
@@ -442,6 +447,15 @@ fn has_vlans(bridge: &Value) -> bool {
         .into_iter()
         .flat_map(|key| entries(&bridge["bridge"][key]))
         .any(|port| port["vlan"]["mode"].is_string())
+}
+
+/// Reports whether an object has no other key than this one.
+fn is_only(value: &Value, key: &str) -> bool {
+    value.as_object().is_some_and(|parts| {
+        parts
+            .iter()
+            .all(|(other, part)| other == key || part.is_null())
+    })
 }
 
 /// Reports whether a value, or each part of it, is a default of the kernel.
@@ -617,7 +631,7 @@ mod tests {
                 "interfaces[eth1].mac-address",
             ),
             (
-                eth1("ethtool", json!({"feature": {"rx-gro": false}})),
+                eth1("ethtool", json!({"feature": {"rx-gro": true}})),
                 "interfaces[eth1].ethtool",
             ),
             (

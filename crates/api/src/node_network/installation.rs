@@ -96,6 +96,7 @@ pub struct NMStateSpec {
     /// reboot loses all of it until the agent runs again and reaches the API server, so nothing
     /// that the node needs for that may come from such a policy. Left out: ReportOnly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("enum" = ["ReportOnly", "ConfigureKernel"]))]
     pub without_network_manager: Option<WithoutNetworkManager>,
 }
 

@@ -23,7 +23,7 @@ const SETTLED: Duration = Duration::from_secs(5);
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The properties of a new link that nmstate's kernel-only mode gets.
-const BY_NMSTATE: [&str; 4] = ["name", "type", "state", "vlan"];
+const BY_NMSTATE: [&str; 5] = ["name", "type", "state", "mac-address", "vlan"];
 
 /// The names of all interfaces that a state changes, or whose routes it changes.
 pub fn named(desired: &NetworkState) -> BTreeSet<String> {
