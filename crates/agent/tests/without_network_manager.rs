@@ -538,7 +538,7 @@ fn killed_in_any_phase_the_host_is_before_or_after() {
 
 #[test]
 fn killed_in_the_middle_of_an_apply_the_host_is_as_before() {
-    // What is removed and replaced is harder to bring back than what is made.
+    // A removed bridge is harder to bring back than a new one to remove.
     let change = json!({
         "interfaces": [
             {"name": "br0", "type": "linux-bridge", "state": "absent"},

@@ -43,8 +43,8 @@ pub struct Common {
     #[arg(long, global = true, value_name = "TIME", env = "WEFT_AGENT_PROBE_SECONDS", default_value = "20s", value_parser = probe_time)]
     pub probe_seconds: Duration,
 
-    /// Whether the agent changes a host that has no NetworkManager: ReportOnly, or ConfigureKernel
-    /// for a part of the network through the kernel, of which a reboot loses everything
+    /// Choice on a host without NetworkManager: ReportOnly, or ConfigureKernel to change a part of
+    /// the network through the kernel. A reboot loses these changes
     #[arg(
         long,
         global = true,

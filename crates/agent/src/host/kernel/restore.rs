@@ -68,7 +68,7 @@ impl Restore<'_> {
                     .is_none_or(|old| old.name != link.name)
         };
         let mut new: Vec<&Link> = now.values().filter(is_new).collect();
-        // What is built on a link goes first.
+        // A link that is built on another one goes first.
         new.sort_by_key(|link| std::cmp::Reverse(settings::height(&now, link.index)));
         for link in new {
             let removed = self.kernel.handle().link().del(link.index).execute().await;
@@ -209,7 +209,7 @@ impl Restore<'_> {
             .iter()
             .map(snapshot::identity)
             .collect();
-        // A client of DHCP may have got an address meanwhile. That one has an end.
+        // A client of DHCP may have got an address meanwhile, which has an end.
         for new in now.iter().filter(|address| {
             self.before.links.contains_key(&address.header.index)
                 && snapshot::is_permanent(address)
