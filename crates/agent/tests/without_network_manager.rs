@@ -22,6 +22,7 @@ use weft_agent::{
     host::{ApplyOptions, Backend, Host, HostError, Machine, Query, WithoutNetworkManager},
     state_dir::StateDir,
 };
+use weft_testenv::host_lab::{Capability, capabilities};
 
 /// Far more than the kernel needs for anything.
 const LONG: Duration = Duration::from_secs(60);
@@ -392,6 +393,68 @@ fn a_link_is_set_down_and_its_routes_come_back_with_it() {
         assert!(!up("eth2") && !has_route("198.18.0.0/16", "main"));
         lab.make(&json!({"interfaces": [{"name": "eth2", "type": "ethernet", "state": "up"}]}));
         assert!(up("eth2"));
+        // A bridge without a port has no carrier, and is up nevertheless.
+        lab.make(&json!({"interfaces": [{"name": "br5", "type": "linux-bridge", "state": "up"}]}));
+    });
+}
+
+#[test]
+fn vlans_and_their_bases_change_the_mtu_in_an_order_that_the_kernel_takes() {
+    let vlan = Capability::Link("vlan");
+    if !vlan.is_there() {
+        return capabilities::skip("vlans_and_their_bases", &[vlan]);
+    }
+    in_namespace(|| {
+        let lab = Lab::new();
+        let untouched = picture();
+        let state = |mtu: u32| {
+            json!({"interfaces": [
+                {
+                    "name": "eth1.5", "type": "vlan", "state": "up", "mtu": mtu,
+                    "vlan": {"base-iface": "eth1", "id": 5}, "ipv4": address("192.0.2.1", 24)
+                },
+                {"name": "eth1", "type": "ethernet", "state": "up", "mtu": mtu},
+                {
+                    "name": "br1", "type": "linux-bridge", "state": "up",
+                    "bridge": {"port": [{"name": "eth2", "vlan": {}}]}
+                },
+                {
+                    "name": "br1.6", "type": "vlan", "state": "up",
+                    "vlan": {"base-iface": "br1", "id": 6}
+                }
+            ]})
+        };
+        for mtu in [9000, 1400] {
+            lab.make(&state(mtu));
+            let vlan = link("eth1.5");
+            assert_eq!(
+                (&vlan["mtu"], &vlan["linkinfo"]["info_data"]["id"]),
+                (&json!(mtu), &json!(5))
+            );
+            assert_eq!(link("eth1")["mtu"], mtu);
+        }
+        let made = picture();
+        let (mut agent, hold) = lab.start_and_hold(
+            &json!({"interfaces": [
+                {"name": "eth1.5", "type": "vlan", "state": "absent"},
+                {"name": "br1.6", "type": "vlan", "state": "absent"},
+                {"name": "br1", "type": "linux-bridge", "state": "absent"},
+            ]}),
+            "Probe",
+        );
+        assert_eq!((link("eth1.5"), link("br1.6")), (Value::Null, Value::Null));
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+        drop(hold);
+        // The next start brings back the links, with the indexes of all.
+        let (said, code) = lab.apply(&json!({"interfaces": [{"name": "eth1", "state": "up"}]}));
+        assert_eq!(code, 0, "{said}");
+        is_as_before(&made, &said);
+        for number in ["2", "1"] {
+            let (said, code) = lab.agent(&["rollback", "--number", number]);
+            assert_eq!(code, 0, "{said}");
+        }
+        is_as_before(&untouched, "both changes were taken back");
     });
 }
 

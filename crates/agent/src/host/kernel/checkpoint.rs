@@ -146,3 +146,28 @@ fn missing() -> HostError {
 fn folder(error: state_dir::Error) -> HostError {
     HostError::Links(error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_of_an_earlier_boot_does_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = StateDir::open(folder.path()).unwrap();
+        let begin = || {
+            let checkpoint = Checkpoint::new(dir.clone());
+            checkpoint.begin(&Snapshot::default(), Duration::from_secs(9))
+        };
+        begin().unwrap();
+        // Another process finds it, and begins no second change.
+        assert!(Checkpoint::new(dir.clone()).held().unwrap().is_some());
+        assert!(begin().unwrap_err().to_string().contains(FILE));
+
+        let mut kept: Kept = dir.read(FILE).unwrap().unwrap();
+        kept.boot = "before".to_owned();
+        dir.write(FILE, &kept).unwrap();
+        assert_eq!(Checkpoint::new(dir.clone()).held().unwrap(), None);
+        begin().unwrap();
+    }
+}
