@@ -464,11 +464,13 @@ fn is_default(value: &Value, default: &Value) -> bool {
         (Value::Object(parts), Value::Object(_)) => parts
             .iter()
             .all(|(key, part)| part.is_null() || is_default(part, &default[key.as_str()])),
+        (_, Value::Array(choice)) => choice.iter().any(|default| same(value, default)),
         _ => !default.is_null() && same(value, default),
     }
 }
 
-/// The options of a new bridge, as nmstate reports them (Linux 6.18, `br_dev_setup`).
+/// The options of a new bridge, as nmstate reports them (Linux 6.18, `br_dev_setup`). An array has
+/// the values of kernels with different clocks.
 fn default_options() -> Value {
     json!({
         "stp": {
@@ -491,7 +493,7 @@ fn default_options() -> Value {
         "multicast-router": "auto",
         "multicast-snooping": true,
         "multicast-startup-query-count": 2,
-        "multicast-startup-query-interval": 3124,
+        "multicast-startup-query-interval": [3124, 3125],
         "vlan-default-pvid": 1,
         "vlan-protocol": "802.1q"
     })

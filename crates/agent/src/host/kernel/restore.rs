@@ -51,7 +51,9 @@ impl Restore<'_> {
     fn note(&mut self, what: &str, done: Result<(), impl Into<HostError>>) {
         if let Err(error) = done.map_err(Into::into) {
             tracing::warn!(%error, what, "failed to bring back a part of the network");
-            self.first.get_or_insert(error);
+            self.first.get_or_insert_with(|| {
+                HostError::Links(format!("{what} cannot be brought back: {error}"))
+            });
         }
     }
 
@@ -108,7 +110,10 @@ impl Restore<'_> {
         let (kind, data) = match link.kind.as_str() {
             "bridge" => (InfoKind::Bridge, InfoData::Bridge(Vec::new())),
             "vlan" => {
-                let data = link.data.iter().map(|option| InfoVlan::Other(raw(option)));
+                let data = link
+                    .data
+                    .iter()
+                    .map(|(kind, bytes)| InfoVlan::Other(raw(&(*kind, vlan_option(*kind, bytes)))));
                 (InfoKind::Vlan, InfoData::Vlan(data.collect()))
             }
             _ => return None,
@@ -159,7 +164,7 @@ impl Restore<'_> {
                 .change(set.build())
                 .execute()
                 .await;
-            self.note(&link.name, set);
+            self.note(&format!("option {} of {}", option.0, link.name), set);
         }
         Ok(())
     }
@@ -179,7 +184,7 @@ impl Restore<'_> {
             .collect();
         for link in moved {
             let set = settings::set_controller(self.kernel, link, link.controller).await;
-            self.note(&link.name, set);
+            self.note(&format!("{} as a port", link.name), set);
         }
         let mtus: BTreeMap<u32, u32> = self
             .before
@@ -191,7 +196,7 @@ impl Restore<'_> {
         // A bridge follows the MTU of its ports.
         let now = snapshot::links(self.kernel).await?;
         let set = settings::set_mtus(self.kernel, &now, &mtus).await;
-        self.note("mtu", set);
+        self.note("the MTU", set);
         for (index, old) in &self.before.links {
             if now.get(index).is_some_and(|new| new.up != old.up) {
                 let set = settings::set_up(self.kernel, *index, old.up).await;
@@ -222,7 +227,7 @@ impl Restore<'_> {
                 .del(new.clone())
                 .execute()
                 .await;
-            self.note("address", removed);
+            self.note("an address", removed);
         }
         // The kernel drops the secondary addresses of a subnet with the first one.
         let as_it_is = |address: &AddressMessage| {
@@ -246,7 +251,7 @@ impl Restore<'_> {
                 .replace();
             *add.message_mut() = old.clone();
             let added = add.execute().await;
-            self.note("address", added);
+            self.note("an address", added);
         }
         Ok(())
     }
@@ -265,7 +270,7 @@ impl Restore<'_> {
                 .del(new.clone())
                 .execute()
                 .await;
-            self.note("route", removed);
+            self.note("a route", removed);
         }
         // A gateway must be reachable before a route leads to it.
         let (through, direct): (Vec<_>, Vec<_>) = self
@@ -283,9 +288,23 @@ impl Restore<'_> {
                 .replace()
                 .execute()
                 .await;
-            self.note("route", added);
+            self.note("a route", added);
         }
         Ok(())
+    }
+}
+
+/// The kernel reports the flags of a VLAN with a mask of all bits, and takes only those that it
+/// knows (linux/if_vlan.h, `struct ifla_vlan_flags`). It sets the first flag by itself.
+fn vlan_option(kind: u16, bytes: &[u8]) -> Vec<u8> {
+    const FLAGS: u16 = 2;
+    const REORDER_HEADERS: u32 = 1;
+    match bytes.first_chunk::<4>() {
+        Some(flags) if kind == FLAGS => {
+            let mask = u32::from_ne_bytes(*flags) | REORDER_HEADERS;
+            [*flags, mask.to_ne_bytes()].concat()
+        }
+        _ => bytes.to_vec(),
     }
 }
 
