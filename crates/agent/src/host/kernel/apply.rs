@@ -1,5 +1,5 @@
-//! Applies a state to the kernel: nmstate's kernel-only mode makes and removes links, and sets
-//! routes. The rest is [`settings`] and [`addresses`].
+//! Applies a state to the kernel: links, [`settings`], [`addresses`], and routes by nmstate's
+//! kernel-only mode.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,6 +7,7 @@ use std::{
 };
 
 use nmstate::{ErrorKind, NetworkState};
+use rtnetlink::{LinkBridge, LinkVlan, packet_route::link::LinkAttribute};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use weft_node_network::{removal, state};
@@ -22,9 +23,6 @@ use super::{
 const SETTLED: Duration = Duration::from_secs(5);
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The properties of a new link that nmstate's kernel-only mode gets.
-const BY_NMSTATE: [&str; 5] = ["name", "type", "state", "mac-address", "vlan"];
-
 /// The names of all interfaces that a state changes, or whose routes it changes.
 pub fn named(desired: &NetworkState) -> BTreeSet<String> {
     let desired = state::value(desired);
@@ -75,26 +73,70 @@ pub async fn apply(
     Ok(())
 }
 
-/// nmstate would set addresses of links that are there already, and make those of DHCP and of
-/// routers permanent. So it gets the new links and those to remove.
+/// nmstate would also set the addresses of ports and bases that are there already, and make those of
+/// DHCP and of routers permanent.
 async fn make_and_remove(kernel: &Links, wanted: &Value) -> Result<(), HostError> {
     let links = snapshot::links(kernel).await?;
-    let mut interfaces: Vec<Value> = list(&wanted["interfaces"])
+    let absent = list(&wanted["interfaces"])
         .iter()
-        .filter(|interface| match interface["state"].as_str() {
-            Some("absent") => true,
-            Some("up") | None => link_of(&links, interface).is_none(),
-            _ => false,
-        })
-        .cloned()
+        .filter(|interface| interface["state"] == "absent");
+    let mut gone: Vec<&Link> = absent
+        .filter_map(|interface| link_of(&links, interface))
         .collect();
-    for interface in interfaces.iter_mut().filter_map(Value::as_object_mut) {
-        interface.retain(|key, _| BY_NMSTATE.contains(&key.as_str()));
+    // The kernel removes a link together with its base.
+    gone.sort_by_key(|link| std::cmp::Reverse(settings::height(&links, link.index)));
+    for link in gone {
+        kernel.handle().link().del(link.index).execute().await?;
     }
-    if interfaces.is_empty() {
-        return Ok(());
+    // A base may be new, too.
+    let mut new: Vec<&Value> = present(wanted)
+        .filter(|interface| link_of(&links, interface).is_none())
+        .collect();
+    while !new.is_empty() {
+        let links = snapshot::links(kernel).await?;
+        let (ready, waiting): (Vec<&Value>, Vec<&Value>) = new.iter().partition(|interface| {
+            let base = interface["vlan"]["base-iface"].as_str();
+            base.is_none_or(|base| find(&links, base).is_some())
+        });
+        if ready.is_empty() {
+            let names: Vec<_> = waiting.iter().map(|one| one["name"].to_string()).collect();
+            let names = names.join(", ");
+            return Err(HostError::Links(format!("the base of {names} is missing")));
+        }
+        for interface in ready {
+            make(kernel, &links, interface).await?;
+        }
+        new = waiting;
     }
-    by_nmstate(&json!({ "interfaces": interfaces })).await
+    Ok(())
+}
+
+async fn make(
+    kernel: &Links,
+    links: &BTreeMap<u32, Link>,
+    interface: &Value,
+) -> Result<(), HostError> {
+    let name = text(&interface["name"]).unwrap_or_default();
+    let base = interface["vlan"]["base-iface"]
+        .as_str()
+        .and_then(|base| find(links, base));
+    let mut message = match base {
+        Some(base) => {
+            let id = interface["vlan"]["id"].as_u64().unwrap_or_default();
+            let id = u16::try_from(id).unwrap_or(u16::MAX);
+            LinkVlan::new(&name, base.index, id).up().build()
+        }
+        None => LinkBridge::new(&name).up().build(),
+    };
+    if let Some(mac) = interface["mac-address"].as_str() {
+        let bytes = mac.split(':').map(|byte| u8::from_str_radix(byte, 16));
+        let bytes: Result<Vec<u8>, _> = bytes.collect();
+        message
+            .attributes
+            .extend(bytes.ok().map(LinkAttribute::Address));
+    }
+    let made = kernel.handle().link().add(message).execute().await;
+    made.map_err(|error| HostError::Links(format!("{name} cannot be made: {error}")))
 }
 
 /// The kernel drops routes with the last address of a link, also those that the change does not
