@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use weft_agent::{
     cluster,
     health::Health,
-    host::DNS_HOST,
+    host::{DNS_HOST, WithoutNetworkManager},
     probes::{Prober, WINDOW},
     process::serve,
     settings::{Extent, Settings},
