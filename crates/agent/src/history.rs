@@ -3,9 +3,14 @@
 use std::{collections::BTreeSet, fs, io};
 
 use jiff::Timestamp;
-use nmstate::{NetworkState, NmstateError};
+use nmstate::{NetworkState, NmstateError, RouteEntry, RouteState};
 use serde::{Deserialize, Serialize};
-use weft_node_network::{drift::Difference, plan::lines, removal, state};
+use serde_json::{Value, json};
+use weft_node_network::{
+    drift::{self, Difference},
+    plan::lines,
+    removal, state,
+};
 
 use crate::{
     secrets::{mask, without},
@@ -118,7 +123,8 @@ fn differences(
 ///
 /// nmstate takes from the state before only what the desired state names. One property of IPv4 or
 /// IPv6 can change the others: where the desired state switches a stack off, its addresses go, and
-/// where it switches DHCP off, the options of DHCP do. So all of a stack comes back.
+/// where it switches DHCP off, the options of DHCP do. So all of a stack comes back. And nmstate
+/// removes each route that the desired state names, also one that was there before, so those stay.
 ///
 /// # Errors
 /// nmstate cannot compute the change.
@@ -142,7 +148,20 @@ pub(crate) fn revert(
             base.ipv6.clone_from(&earlier.ipv6);
         }
     }
+    if let Some(routes) = &mut revert.routes.config {
+        let before = state::value(before);
+        routes.retain(|route| {
+            !(route.state == Some(RouteState::Absent) && was_there(route, &before))
+        });
+    }
     Ok(revert)
+}
+
+fn was_there(route: &RouteEntry, before: &Value) -> bool {
+    let mut wanted = route.clone();
+    wanted.state = None;
+    let wanted = json!({"routes": {"config": [state::value(&wanted)]}});
+    drift::differences(&wanted, before).is_empty()
 }
 
 /// All changes in the history.
@@ -259,6 +278,29 @@ mod tests {
             .map(|interface| interface.base_iface().mtu)
             .collect::<Vec<_>>();
         assert_eq!(mtu, [Some(1500)]);
+    }
+
+    #[test]
+    fn a_route_that_was_there_before_a_change_stays_when_it_is_taken_back() {
+        let route = |gateway: &str| {
+            format!(
+                "{{destination: 198.51.100.0/24, next-hop-interface: eth1, next-hop-address: {gateway}}}"
+            )
+        };
+        let state = |routes: &[String]| {
+            let yaml = format!(
+                "{{interfaces: [{{name: eth1, type: ethernet, state: up, ipv4: {{enabled: true, dhcp: false, \
+                 address: [{{ip: 192.0.2.7, prefix-length: 24}}]}}}}], routes: {{config: [{}]}}}}",
+                routes.join(", ")
+            );
+            NetworkState::new_from_yaml(&yaml).unwrap()
+        };
+        let before = state(&[route("192.0.2.1")]);
+        let desired = state(&[route("192.0.2.1"), route("192.0.2.2")]);
+        let back = state::value(&revert(&desired, &before).unwrap());
+        let routes = back["routes"]["config"].as_array().unwrap();
+        assert_eq!(routes.len(), 1, "{back:#}");
+        assert_eq!(routes[0]["next-hop-address"], "192.0.2.2");
     }
 
     #[test]

@@ -269,6 +269,7 @@ fn settings(args: &Run, common: &Common) -> anyhow::Result<Settings> {
         node,
         namespace: args.namespace.clone(),
         state_dir: common.state_dir.clone(),
+        without_network_manager: common.without_network_manager,
         extent,
         prober: common.prober(),
     })

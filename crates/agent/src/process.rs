@@ -44,8 +44,11 @@ pub async fn run(options: Options, settings: Settings) -> anyhow::Result<()> {
         let config = cluster::config(options.kubeconfig.as_deref()).await?;
         let _lock = lock::take(&options.lock_file).await?;
         health.acts();
-        let (host, changes) =
-            Machine::start().context("the network of the host cannot be followed")?;
+        let (host, changes) = Machine::start_with(
+            StateDir::open(&settings.state_dir)?,
+            settings.without_network_manager,
+        )
+        .context("the network of the host cannot be followed")?;
         serve(Arc::new(host), changes, config, settings, &health).await
     };
     let mut working = std::pin::pin!(working);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use weft_node_network::normalise::{BUDGET, Filter};
 
-use crate::probes::Prober;
+use crate::{host::WithoutNetworkManager, probes::Prober};
 
 /// Settings of an agent, be it a process of its own or one of many that a process simulates.
 #[derive(Clone)]
@@ -15,6 +15,8 @@ pub struct Settings {
     pub namespace: String,
     /// The folder of what must outlive the process.
     pub state_dir: PathBuf,
+    /// The choice on a host without NetworkManager.
+    pub without_network_manager: WithoutNetworkManager,
     /// The extent of the report.
     pub extent: Extent,
     /// Peers that must be reachable after a change. The process adds those of the cluster.

@@ -231,8 +231,11 @@ pub async fn once(
         );
     };
     let _lock = lock?;
-    let (machine, changes) =
-        Machine::start().context("the network of the host cannot be followed")?;
+    let (machine, changes) = Machine::start_with(
+        StateDir::open(&settings.state_dir)?,
+        settings.without_network_manager,
+    )
+    .context("the network of the host cannot be followed")?;
     let host: Arc<dyn Host> = Arc::new(machine);
     let client = cluster::connect(config.clone())?;
     let health = Health::default();

@@ -22,11 +22,12 @@ use weft_agent::{
     health::Health,
     host::{
         ApplyOptions, Backend, Changes, Host, HostError, Machine, Peer, Port, Query, Retrieved,
-        Seen,
+        Seen, WithoutNetworkManager,
     },
     probes::Prober,
     process,
     settings::{Extent, Settings},
+    state_dir::StateDir,
 };
 use weft_testenv::{
     ControlPlane,
@@ -104,6 +105,7 @@ impl Site {
             node: NODE.to_owned(),
             namespace: "nmstate".to_owned(),
             state_dir,
+            without_network_manager: WithoutNetworkManager::default(),
             extent,
             prober,
         };
@@ -195,6 +197,87 @@ fn condition(object: &Value, of_type: &str) -> Value {
         .find(|condition| condition["type"] == of_type)
         .cloned()
         .unwrap_or_default()
+}
+
+/// A policy of the operator for a node without NetworkManager. A reboot leaves no bridge, and the
+/// agent brings it back when it starts.
+#[tokio::test]
+async fn through_the_kernel_a_policy_is_applied_and_again_after_a_reboot() {
+    let mut site = Site::start().await;
+    site.stop_agent().await;
+    site.namespace
+        .run(|| ip("link add eth1 type veth peer name eth2"));
+    let start = async |site: &mut Site| {
+        let dir = site.state_dir.path().to_owned();
+        let (host, changes) = site.namespace.run(move || {
+            let dir = StateDir::open(dir).unwrap();
+            Machine::start_with(dir, WithoutNetworkManager::ConfigureKernel).unwrap()
+        });
+        site.start_agent_on(Arc::new(host), changes, Extent::default())
+            .await;
+    };
+    start(&mut site).await;
+    let object = site
+        .wait("the kernel is the backend", |object| {
+            condition(object, "Backend")["reason"] == "Kernel"
+        })
+        .await;
+    let backend = condition(&object, "Backend");
+    assert_eq!(backend["status"], "True");
+    assert!(
+        backend["message"]
+            .as_str()
+            .unwrap()
+            .contains("A reboot loses all of it"),
+        "{backend:#}"
+    );
+    let enactment = json!({
+        "apiVersion": "nmstate.io/v1beta1", "kind": "NodeNetworkConfigurationEnactment",
+        "metadata": {
+            "name": format!("{NODE}.bridge"),
+            "labels": {"nmstate.io/node": NODE, "nmstate.io/policy": "bridge"}
+        },
+        "spec": {
+            "policy": "bridge", "policyUid": "u", "nodeName": NODE,
+            "wanted": {"generation": 1, "decision": "Granted"},
+            "granted": {"generation": 1, "spec": {"desiredState": {"interfaces": [{
+                "name": "br1", "type": "linux-bridge", "state": "up", "mtu": 1400,
+                "ipv4": {"enabled": true, "address": [{"ip": "192.0.2.1", "prefix-length": 24}]},
+                "bridge": {"port": [{"name": "eth1", "vlan": {}}]}
+            }]}}}
+        }
+    });
+    let file = site.state_dir.path().join("enactment.json");
+    std::fs::write(&file, enactment.to_string()).unwrap();
+    site.cluster
+        .kubectl(&["apply", "-f", &file.display().to_string()])
+        .await
+        .unwrap();
+    let is_made = |object: &Value| {
+        let br1 = interface(object, "br1");
+        br1["mtu"] == 1400
+            && br1["ipv4"]["address"][0]["ip"] == "192.0.2.1"
+            && interface(object, "eth1")["controller"] == "br1"
+    };
+    site.wait("the policy is applied", is_made).await;
+    wait_within(PATIENCE, "the policy is Available", async || {
+        let text = site
+            .cluster
+            .kubectl(&["get", "nnce", &format!("{NODE}.bridge"), "-o", "json"])
+            .await
+            .unwrap();
+        let object: Value = serde_json::from_str(&text).unwrap();
+        match condition(&object, "Available")["status"] == "True" {
+            true => Ok(()),
+            false => Err(text),
+        }
+    })
+    .await;
+    // As after a reboot: the agent ends, and the kernel forgets.
+    site.stop_agent().await;
+    site.namespace.run(|| ip("link delete br1"));
+    start(&mut site).await;
+    site.wait("the bridge is back", is_made).await;
 }
 
 #[tokio::test]

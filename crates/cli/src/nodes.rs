@@ -8,7 +8,7 @@ use weft_api::node_network::{
     NODE_LABEL, NodeNetworkConfigurationPolicySpec, POLICY_LABEL, enactment, policy, state,
 };
 use weft_node_network::{
-    check,
+    check, kernel_subset,
     plan::{Done, Metadata, Node, Plan, plan},
     review,
     rollout::{Predicted, predict},
@@ -147,13 +147,16 @@ impl Nodes {
                         "{name} is not managed (spec.managed is false): nothing is changed there"
                     ));
                 }
-                let cut = object["status"]["conditions"]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .find(|condition| {
-                        condition["type"] == "Complete" && condition["status"] == "False"
-                    });
+                let condition = |kind: &str| {
+                    let conditions = object["status"]["conditions"].as_array();
+                    conditions
+                        .into_iter()
+                        .flatten()
+                        .find(|condition| condition["type"] == kind)
+                };
+                node.kernel = condition("Backend")
+                    .is_some_and(|backend| backend["reason"] == kernel_subset::KERNEL);
+                let cut = condition("Complete").filter(|condition| condition["status"] == "False");
                 node.partial = cut.is_some();
                 if let Some(cut) = cut {
                     self.notes.push(format!(

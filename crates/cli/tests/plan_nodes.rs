@@ -498,3 +498,21 @@ fn many_states_are_checked_too() {
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
     assert_eq!(run.stdout.lines().count(), 400);
 }
+
+#[test]
+fn a_plan_names_the_refusals_of_a_node_without_network_manager() {
+    let spec = "  desiredState: {interfaces: [{name: bond1, type: bond, state: up, link-aggregation: {mode: active-backup, port: [eth1]}}]}\n";
+    let refusal = "interfaces[bond1].type: must be one that the agent makes without NetworkManager";
+    for (reason, is_refused) in [("Kernel", true), ("NetworkManager", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let condition = format!(
+            "metadata: {{name: node-a}}\n  status:\n    conditions: [{{type: Backend, status: \"True\", reason: {reason}}}]\n"
+        );
+        let state = STATE.replace("metadata: {name: node-a}\n  status:\n", &condition);
+        fs::write(folder.path().join("nodes.yaml"), state).unwrap();
+        let arguments = ["plan", "-f", "-", "--state", "nodes.yaml"];
+        let run = weft_with_stdin(folder.path(), &arguments, &format!("{HEAD}{spec}"));
+        let printed = format!("{run:?}");
+        assert_eq!(printed.contains(refusal), is_refused, "{printed}");
+    }
+}

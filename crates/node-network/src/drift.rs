@@ -36,8 +36,9 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Properties that say how an interface is found or made, and that no host reports.
-const NOT_REPORTED: [&str; 9] = [
+/// Properties that say how an interface is found or made and that no host reports, and timers of
+/// bridges, which run.
+const NOT_REPORTED: [&str; 11] = [
     "identifier",
     "copy-mac-from",
     "controller",
@@ -47,6 +48,8 @@ const NOT_REPORTED: [&str; 9] = [
     "max-mtu",
     "dispatch",
     "allow-extra-address",
+    "gc-timer",
+    "hello-timer",
 ];
 
 /// Properties whose value by default is true. A host that says nothing of them has that.

@@ -15,7 +15,8 @@
 //! - [`secrets`] fills in the values that only the node may know.
 //! - [`drift`] lists the differences between the desired state and the host.
 //! - [`removal`] lists the things that an apply removes besides.
-//! - [`feasible`] names the parts that the host would refuse.
+//! - [`feasible`] names the parts that the host would refuse, and [`kernel_subset`] those that one
+//!   without NetworkManager would refuse.
 //! - [`plan`] writes all of that for people.
 //! - [`revert`] makes the state that takes the policy back.
 //!
@@ -40,6 +41,7 @@ pub mod feasible;
 mod glob;
 pub mod graph;
 mod interfaces;
+pub mod kernel_subset;
 pub mod lldp;
 mod matching;
 pub mod merge;

@@ -6,6 +6,7 @@ use crate::{
     claims::{Layer, Owner, Rank},
     drift::Difference,
     feasible::refusals,
+    kernel_subset,
     merge::{Conflict, merge},
     path::{Path, interface_key, interfaces, text},
     removal::changes,
@@ -36,6 +37,8 @@ pub struct Node {
     pub own: Option<Value>,
     /// True if `current` leaves out interfaces, so that one that is missing there can exist.
     pub partial: bool,
+    /// True if the agent changes it through the kernel, without NetworkManager.
+    pub kernel: bool,
     /// The results of finished policies, by policy.
     pub done: BTreeMap<String, Done>,
     /// Its addresses of pools, by policy, or why it has none.
@@ -168,8 +171,13 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
     }
     if !node.partial {
         plan.refusals = refusals(&merged.state, &current)
-            .iter()
-            .map(ToString::to_string)
+            .into_iter()
+            .chain(if node.kernel {
+                kernel_subset::refusals(&merged.state, &current)
+            } else {
+                Vec::new()
+            })
+            .map(|refusal| refusal.to_string())
             .collect();
     }
     plan.conflicts = merged.conflicts;
@@ -407,6 +415,7 @@ mod tests {
             ]}),
             own: None,
             partial: false,
+            kernel: false,
             done: BTreeMap::new(),
             addresses: BTreeMap::new(),
         }
@@ -542,6 +551,26 @@ mod tests {
             text.contains("! interfaces[eth7]: there is no such interface"),
             "{text}"
         );
+        let bond = policies(&[(
+            "b",
+            json!({
+                "desiredState": {
+                    "interfaces": [
+                        {
+                            "name": "bond0", "type": "bond", "state": "up",
+                            "link-aggregation": {"mode": "active-backup", "port": ["eth1"]}
+                        }
+                    ]
+                }
+            }),
+        )]);
+        let refused =
+            "! interfaces[bond0].type: must be one that the agent makes without NetworkManager";
+        for kernel in [true, false] {
+            let node = Node { kernel, ..node() };
+            let text = plan(&node, &bond).text();
+            assert_eq!(text.contains(refused), kernel, "{text}");
+        }
         assert!(
             !plan(
                 &Node {

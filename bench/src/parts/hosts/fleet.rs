@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use weft_agent::{
     cluster,
     health::Health,
-    host::DNS_HOST,
+    host::{DNS_HOST, WithoutNetworkManager},
     probes::{Prober, WINDOW},
     process::serve,
     settings::{Extent, Settings},
@@ -229,6 +229,7 @@ pub async fn run(file: &Path) -> Result<()> {
             state_dir: Path::new("/var/lib/agents").join(&node),
             node,
             namespace: agent::NAMESPACE.to_owned(),
+            without_network_manager: WithoutNetworkManager::default(),
             extent: Extent::default(),
             prober: Prober {
                 cluster: None,

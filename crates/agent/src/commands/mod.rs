@@ -8,12 +8,12 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use nmstate::NetworkState;
-use weft_node_network::{feasible, normalise::Filter, removal, state};
+use weft_node_network::{feasible, kernel_subset, normalise::Filter, removal, state};
 use weft_operands::duration::of_flag_within;
 
 use crate::{
     history::History,
-    host::{DNS_HOST, Host, Machine, Query},
+    host::{Backend, Changes, DNS_HOST, Host, Machine, Query, WithoutNetworkManager},
     observe::Observation,
     probes::Prober,
     report::report,
@@ -42,6 +42,19 @@ pub struct Common {
     /// How long probes may take after a change before it is rolled back, for example 90s or 5m
     #[arg(long, global = true, value_name = "TIME", env = "WEFT_AGENT_PROBE_SECONDS", default_value = "20s", value_parser = probe_time)]
     pub probe_seconds: Duration,
+
+    /// Choice on a host without NetworkManager: ReportOnly, or ConfigureKernel to change a part of
+    /// the network through the kernel. A reboot loses these changes
+    #[arg(
+        long,
+        global = true,
+        value_name = "CHOICE",
+        env = "WEFT_AGENT_WITHOUT_NETWORK_MANAGER",
+        default_value = "ReportOnly",
+        value_enum,
+        hide_possible_values = true
+    )]
+    pub without_network_manager: WithoutNetworkManager,
 }
 
 fn probe_time(text: &str) -> Result<Duration, String> {
@@ -49,6 +62,16 @@ fn probe_time(text: &str) -> Result<Duration, String> {
 }
 
 impl Common {
+    /// The host that this process runs on, and its changes.
+    ///
+    /// # Errors
+    /// The folder cannot be used, or the kernel refuses.
+    pub fn machine(&self) -> Result<(Machine, Changes)> {
+        let dir = StateDir::open(&self.state_dir)?;
+        Machine::start_with(dir, self.without_network_manager)
+            .context("the kernel does not let this process look at the network")
+    }
+
     /// Asks what is reachable, without a cluster.
     pub fn prober(&self) -> Prober {
         Prober {
@@ -163,8 +186,7 @@ impl Offline {
     /// For people. The command rolls back a change that was under way.
     pub async fn run(self, common: &Common) -> Result<u8> {
         // The channel of changes is not needed here.
-        let (machine, _changes) =
-            Machine::start().context("the kernel does not let this process look at the network")?;
+        let (machine, _changes) = common.machine()?;
         let host: Arc<dyn Host> = Arc::new(machine);
         match self {
             Self::Show {
@@ -230,7 +252,11 @@ async fn plan(host: &dyn Host, common: &Common, from: &From, format: Format) -> 
     let wanted = input::read(from, &now)?;
     let desired = state::value(&wanted.desired);
     let current = now.value();
-    if let Some(refusal) = feasible::refusal(&desired, &current) {
+    let mut refusal = feasible::refusal(&desired, &current);
+    if refusal.is_none() && now.backend == Backend::Kernel {
+        refusal = kernel_subset::refusal(&desired, &current);
+    }
+    if let Some(refusal) = refusal {
         bail!("{refusal}");
     }
     wanted

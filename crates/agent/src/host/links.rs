@@ -73,6 +73,19 @@ impl Seen {
         self.0.values().any(|link| link.name == name)
     }
 
+    /// The settings that its bridge keeps of a port.
+    pub(super) fn settings(&self, index: u32) -> Settings {
+        self.0
+            .get(&index)
+            .map(|link| link.settings.clone())
+            .unwrap_or_default()
+    }
+
+    /// Returns true if the link of this name is set up, with a carrier or without.
+    pub(super) fn is_up(&self, name: &str) -> bool {
+        self.0.values().any(|link| link.name == name && link.up)
+    }
+
     pub(crate) fn bridge(&self, name: &str) -> Option<&Link> {
         self.0
             .values()
@@ -111,6 +124,11 @@ impl Links {
             handle,
             connection: tokio::spawn(connection),
         })
+    }
+
+    /// Sends requests over this connection.
+    pub(super) fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     /// All links, with what bridges keep of their ports.
@@ -169,7 +187,7 @@ impl Links {
         }
         self.handle.link().set(add.build()).execute().await?;
         let now = self.list().await?;
-        let Some(link) = now.pod_end(port.index, &port.name) else {
+        let Some(link) = now.0.get(&port.index) else {
             return Ok(());
         };
         let surplus: Vec<_> = link

@@ -7,6 +7,7 @@ use std::{
     io,
     panic::AssertUnwindSafe,
     path::Path,
+    sync::Arc,
     thread,
     time::Duration,
 };
@@ -21,10 +22,14 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    ApplyOptions, Backend, Changes, Host, HostError, Peer, Query, Retrieved,
+    ApplyOptions, Backend, Changes, Host, HostError, Peer, Query, Retrieved, WithoutNetworkManager,
+    kernel::{self, Kernel},
     links::{Links, Port, Seen},
-    lldp, managed, netlink, network_manager, ovsdb,
+    lldp, managed, netlink,
+    network_manager::{self, Presence},
+    ovsdb,
 };
+use crate::state_dir::StateDir;
 
 /// Reading takes 2 ms for each interface, with NetworkManager 13. D-Bus itself knows no limit.
 const READ_LIMIT: Duration = Duration::from_secs(120);
@@ -39,15 +44,32 @@ type Job = Box<dyn FnOnce() -> LocalBoxFuture<'static, ()> + Send>;
 /// without `async` start a runtime of their own, which panics inside another one.
 pub struct Machine {
     jobs: mpsc::UnboundedSender<Job>,
+    kernel: Option<Arc<Kernel>>,
 }
 
 impl Machine {
     /// Begins, in the network namespace of the calling thread, and says from now on what changes
-    /// there.
+    /// there. Without NetworkManager it only reads.
     ///
     /// # Errors
     /// The kernel's socket for changes cannot be opened, or no thread started.
     pub fn start() -> io::Result<(Self, Changes)> {
+        Self::begin(None)
+    }
+
+    /// Begins as [`Machine::start`], with this choice for a host without NetworkManager. The agent's
+    /// folder has the checkpoint of a change there.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn start_with(
+        dir: StateDir,
+        without_network_manager: WithoutNetworkManager,
+    ) -> io::Result<(Self, Changes)> {
+        Self::begin(Some(Arc::new(Kernel::new(dir, without_network_manager))))
+    }
+
+    fn begin(kernel: Option<Arc<Kernel>>) -> io::Result<(Self, Changes)> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -58,17 +80,56 @@ impl Machine {
         runtime.spawn(network_manager::tell(tell));
         drop(entered);
         let (jobs, mut queue) = mpsc::unbounded_channel::<Job>();
+        let of_thread = kernel.clone();
         thread::Builder::new()
             .name("host".to_owned())
             .spawn(move || {
                 runtime.block_on(async {
-                    while let Some(job) = queue.recv().await {
-                        job().await;
+                    loop {
+                        let overdue = async {
+                            match &of_thread {
+                                Some(kernel) => {
+                                    kernel.checkpoint.when_due().await;
+                                    kernel
+                                }
+                                None => std::future::pending().await,
+                            }
+                        };
+                        tokio::select! {
+                            job = queue.recv() => match job {
+                                Some(job) => job().await,
+                                None => break,
+                            },
+                            kernel = overdue => kernel.checkpoint.roll_back_overdue().await,
+                        }
                     }
                 });
             })?;
         let changes = stream::unfold(told, |mut told| async { Some((told.recv().await?, told)) });
-        Ok((Self { jobs }, changes.boxed()))
+        Ok((Self { jobs, kernel }, changes.boxed()))
+    }
+
+    /// Does this with the kernel or with NetworkManager, whichever holds the network now.
+    async fn by_backend<T, K, N>(
+        &self,
+        limit: Duration,
+        by_kernel: impl FnOnce(Arc<Kernel>) -> K + Send + 'static,
+        by_network_manager: impl FnOnce() -> N + Send + 'static,
+    ) -> Result<T, HostError>
+    where
+        T: Send + 'static,
+        K: Future<Output = Result<T, HostError>> + 'static,
+        N: Future<Output = Result<T, HostError>> + 'static,
+    {
+        let kernel = self.kernel.clone();
+        self.run(limit, move || async move {
+            match (backend(kernel.as_deref()).await, kernel) {
+                (Backend::Kernel, Some(kernel)) => by_kernel(kernel).await,
+                (Backend::ReadOnly { why }, _) => Err(HostError::ReadOnly(why)),
+                _ => by_network_manager().await,
+            }
+        })
+        .await
     }
 
     /// Has this done by the thread, and waits for the answer.
@@ -102,6 +163,17 @@ impl Machine {
     }
 }
 
+/// Returns the backend that answers now.
+async fn backend(kernel: Option<&Kernel>) -> Backend {
+    match kernel {
+        Some(kernel) => kernel.backend().await,
+        None => match network_manager::look().await {
+            Presence::Running(version) => Backend::NetworkManager { version },
+            Presence::Away(why) | Presence::Absent(why) => Backend::ReadOnly { why },
+        },
+    }
+}
+
 /// Returns the message of a panic.
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -111,13 +183,19 @@ fn words(panic: &(dyn Any + Send)) -> String {
 
 impl Host for Machine {
     fn retrieve(&self, query: Query) -> BoxFuture<'_, Result<Retrieved, HostError>> {
+        let kernel = self.kernel.clone();
         self.run(READ_LIMIT, move || async move {
-            let backend = network_manager::find().await;
-            let mut state = NetworkState::new();
-            state.set_kernel_only(matches!(backend, Backend::ReadOnly { .. }));
-            state.set_include_secrets(query.secrets);
-            state.set_running_config_only(query.configured_only);
-            state.retrieve_async().await?;
+            let backend = backend(kernel.as_deref()).await;
+            let state = if backend == Backend::Kernel {
+                kernel::retrieve(query).await?
+            } else {
+                let mut state = NetworkState::new();
+                state.set_kernel_only(matches!(backend, Backend::ReadOnly { .. }));
+                state.set_include_secrets(query.secrets);
+                state.set_running_config_only(query.configured_only);
+                state.retrieve_async().await?;
+                state
+            };
             let indexes = indexes(&state);
             let aggregated = aggregated(&state).await;
             Ok(Retrieved {
@@ -135,39 +213,57 @@ impl Host for Machine {
         mut desired: NetworkState,
         options: ApplyOptions,
     ) -> BoxFuture<'_, Result<(), HostError>> {
-        self.run(options.limit, move || async move {
-            if let Backend::ReadOnly { why } = network_manager::find().await {
-                return Err(HostError::ReadOnly(why));
-            }
-            desired.set_kernel_only(false);
-            desired.set_commit(options.commit);
-            desired.set_timeout(options.checkpoint.as_secs().try_into().unwrap_or(u32::MAX));
-            desired.set_verify_change(options.verify);
-            desired.set_memory_only(options.memory_only);
-            Ok(desired.apply_async().await?)
-        })
+        let for_kernel = desired.clone();
+        self.by_backend(
+            options.limit,
+            move |kernel| async move { kernel.apply(&for_kernel, options).await },
+            move || async move {
+                desired.set_kernel_only(false);
+                desired.set_commit(options.commit);
+                desired.set_timeout(options.checkpoint.as_secs().try_into().unwrap_or(u32::MAX));
+                desired.set_verify_change(options.verify);
+                desired.set_memory_only(options.memory_only);
+                Ok(desired.apply_async().await?)
+            },
+        )
         .boxed()
     }
 
     fn checkpoints(&self) -> BoxFuture<'_, Result<Vec<String>, HostError>> {
-        self.run(READ_LIMIT, network_manager::checkpoints).boxed()
+        self.by_backend(
+            READ_LIMIT,
+            |kernel| async move { Ok(kernel.checkpoint.held()?.into_iter().collect()) },
+            network_manager::checkpoints,
+        )
+        .boxed()
     }
 
     fn renew(&self, lease: Duration) -> BoxFuture<'_, Result<(), HostError>> {
-        network_manager::renew(lease).boxed()
+        // Next to other calls, so not by the thread.
+        async move {
+            match &self.kernel {
+                Some(kernel) if kernel.checkpoint.renew(lease) => Ok(()),
+                _ => network_manager::renew(lease).await,
+            }
+        }
+        .boxed()
     }
 
     fn commit(&self, checkpoint: String) -> BoxFuture<'_, Result<(), HostError>> {
-        self.run(CHECKPOINT_LIMIT, move || async move {
-            Ok(NetworkState::checkpoint_commit_async(&checkpoint).await?)
-        })
+        self.by_backend(
+            CHECKPOINT_LIMIT,
+            |kernel| async move { kernel.checkpoint.commit() },
+            move || async move { Ok(NetworkState::checkpoint_commit_async(&checkpoint).await?) },
+        )
         .boxed()
     }
 
     fn rollback(&self, checkpoint: String) -> BoxFuture<'_, Result<(), HostError>> {
-        self.run(CHECKPOINT_LIMIT, move || async move {
-            Ok(NetworkState::checkpoint_rollback_async(&checkpoint).await?)
-        })
+        self.by_backend(
+            CHECKPOINT_LIMIT,
+            |kernel| async move { kernel.checkpoint.roll_back().await },
+            move || async move { Ok(NetworkState::checkpoint_rollback_async(&checkpoint).await?) },
+        )
         .boxed()
     }
 
@@ -200,16 +296,24 @@ impl Host for Machine {
     }
 
     fn configured(&self, links: Vec<String>) -> BoxFuture<'_, Result<BTreeSet<String>, HostError>> {
-        self.run(READ_LIMIT, move || async move {
-            managed::configured(&zbus::Connection::system().await?, &links).await
-        })
+        self.by_backend(
+            READ_LIMIT,
+            |_| async { Ok(BTreeSet::new()) },
+            move || async move {
+                managed::configured(&zbus::Connection::system().await?, &links).await
+            },
+        )
         .boxed()
     }
 
     fn leave_alone(&self, links: Vec<String>) -> BoxFuture<'_, Result<(), HostError>> {
-        self.run(READ_LIMIT, move || async move {
-            managed::leave_alone(&zbus::Connection::system().await?, &links).await
-        })
+        self.by_backend(
+            READ_LIMIT,
+            |_| async { Ok(()) },
+            move || async move {
+                managed::leave_alone(&zbus::Connection::system().await?, &links).await
+            },
+        )
         .boxed()
     }
 

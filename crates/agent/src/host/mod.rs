@@ -5,6 +5,7 @@
 //! one in these two and in nothing else.
 
 mod device;
+mod kernel;
 pub(crate) mod links;
 mod lldp;
 mod machine;
@@ -31,7 +32,8 @@ pub use peer::{DNS_HOST, Peer};
 /// The version of the library nmstate that the agent is linked to, for status.
 pub const NMSTATE_VERSION: &str = "2.2.62";
 
-/// A host whose network can be read, and changed where NetworkManager runs.
+/// A host whose network can be read, and changed where NetworkManager runs or the kernel alone may
+/// be changed. There, the agent itself holds the checkpoints.
 ///
 /// Calls are done one after the other, in the order in which they were made: a look never sees half
 /// of an apply. A call goes on to its end also when nobody waits for it any more.
@@ -173,11 +175,26 @@ pub enum Backend {
         /// The version of NetworkManager, for example `1.46.0`.
         version: String,
     },
+    /// The kernel alone: the network can be read, a part of it can be changed, and a reboot loses
+    /// the changes.
+    Kernel,
     /// Only the kernel answers: the network can be read, not changed.
     ReadOnly {
         /// Why there is no NetworkManager, and what to do.
         why: String,
     },
+}
+
+/// The agent's choice on a host without NetworkManager: `spec.withoutNetworkManager` of NMState.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum WithoutNetworkManager {
+    /// Report the network, and change nothing.
+    #[default]
+    #[value(name = "ReportOnly")]
+    ReportOnly,
+    /// Change a part of it through the kernel. A reboot loses the changes.
+    #[value(name = "ConfigureKernel")]
+    ConfigureKernel,
 }
 
 /// Settings of an apply: its checkpoint, checks and time limit.

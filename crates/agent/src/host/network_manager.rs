@@ -1,7 +1,6 @@
-//! NetworkManager on D-Bus: whether it is there, which version, its checkpoints, and that something
-//! changed.
+//! NetworkManager on D-Bus: its presence and version, its checkpoints, and its changes.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use futures::StreamExt;
 use tokio::sync::mpsc;
@@ -10,42 +9,75 @@ use zbus::{
     zvariant::OwnedObjectPath,
 };
 
-use super::{Backend, Change, HostError};
+use super::{Change, HostError};
 use crate::pause::Pause;
 
 const NAME: &str = "org.freedesktop.NetworkManager";
+/// How the names of NetworkManager's helpers begin, such as `org.freedesktop.nm_dispatcher`.
+const HELPERS: &str = "org.freedesktop.nm_";
 const PATH: &str = "/org/freedesktop/NetworkManager";
 /// How long a bus that accepts connections may take to answer.
 const LIMIT: Duration = Duration::from_secs(10);
 const WAY_OUT: &str =
     "start NetworkManager on the host, and see that the agent's pod mounts the host's /run/dbus";
 
-/// Returns the backend that answers now. A bus would start NetworkManager for whoever calls it, so
-/// its name is looked for first.
-pub async fn find() -> Backend {
-    match tokio::time::timeout(LIMIT, version()).await {
-        Ok(Ok(Some(version))) => Backend::NetworkManager { version },
-        Ok(Ok(None)) => Backend::ReadOnly {
-            why: format!("NetworkManager is not on the system's D-Bus: {WAY_OUT}"),
-        },
-        Ok(Err(error)) => Backend::ReadOnly {
-            why: format!("the system's D-Bus cannot be reached ({error}): {WAY_OUT}"),
-        },
-        Err(_) => Backend::ReadOnly {
-            why: format!(
-                "the system's D-Bus has not answered within {} s: {WAY_OUT}",
-                LIMIT.as_secs()
-            ),
-        },
+/// The result of a look for NetworkManager.
+pub enum Presence {
+    /// It runs, in this version.
+    Running(String),
+    /// It does not run now. It may run later, or it runs out of the agent's sight.
+    Away(String),
+    /// Nothing on this host starts it.
+    Absent(String),
+}
+
+/// Looks for NetworkManager. A bus would start it for whoever calls it, so its name is looked for
+/// first.
+pub async fn look() -> Presence {
+    match tokio::time::timeout(LIMIT, presence()).await {
+        Ok(Ok(presence)) => presence,
+        Ok(Err(error)) => {
+            let why = format!("the system's D-Bus cannot be reached ({error}): {WAY_OUT}");
+            // A bus that does not answer may be that of a NetworkManager. Without a socket there
+            // is no bus.
+            if has_no_socket(&error) {
+                Presence::Absent(why)
+            } else {
+                Presence::Away(why)
+            }
+        }
+        Err(_) => Presence::Away(format!(
+            "the system's D-Bus has not answered within {} s: {WAY_OUT}",
+            LIMIT.as_secs()
+        )),
     }
 }
 
-async fn version() -> zbus::Result<Option<String>> {
+fn has_no_socket(error: &zbus::Error) -> bool {
+    matches!(error, zbus::Error::Connection(error, _) if error.kind() == io::ErrorKind::NotFound)
+}
+
+async fn presence() -> zbus::Result<Presence> {
     let bus = Connection::system().await?;
-    if !is_there(&bus).await? {
-        return Ok(None);
+    if is_there(&bus).await? {
+        let version = manager(&bus).await?.get_property("Version").await?;
+        return Ok(Presence::Running(version));
     }
-    manager(&bus).await?.get_property("Version").await.map(Some)
+    let why = format!("NetworkManager is not on the system's D-Bus: {WAY_OUT}");
+    Ok(if is_installed(&bus).await? {
+        Presence::Away(why)
+    } else {
+        Presence::Absent(why)
+    })
+}
+
+/// Returns true if the bus can start NetworkManager or one of the helpers that are installed with
+/// it.
+async fn is_installed(bus: &Connection) -> zbus::Result<bool> {
+    let names = DBusProxy::new(bus).await?.list_activatable_names().await?;
+    Ok(names
+        .iter()
+        .any(|name| name.as_str() == NAME || name.as_str().starts_with(HELPERS)))
 }
 
 async fn is_there(bus: &Connection) -> zbus::Result<bool> {
@@ -68,9 +100,6 @@ async fn manager(bus: &Connection) -> zbus::Result<Proxy<'static>> {
 
 /// See [`super::Host::checkpoints`].
 pub async fn checkpoints() -> Result<Vec<String>, HostError> {
-    if let Backend::ReadOnly { why } = find().await {
-        return Err(HostError::ReadOnly(why));
-    }
     let paths = async { held(&manager(&Connection::system().await?).await?).await };
     let paths = paths
         .await

@@ -10,6 +10,7 @@ use weft_api::{
     node_network::{NodeNetworkChange, NodeNetworkStateStatus},
 };
 use weft_node_network::{
+    kernel_subset::KERNEL,
     normalise::{Filter, Normalised, normalise},
     secrets::{self, Place},
 };
@@ -19,6 +20,10 @@ use crate::{
     host::{self, Backend, HostError, NMSTATE_VERSION},
     observe::Observation,
 };
+
+/// The words of the condition Backend on a host that the agent changes through the kernel.
+const OF_KERNEL: &str = "the kernel, without NetworkManager: policies may set MTU, link state, bridges, VLANs, static addresses and routes. \
+     A reboot loses all of it, and the agent applies the policies again once it runs and reaches the API server";
 
 /// The result of the desired state in the node's own NodeNetworkState.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,7 +79,7 @@ pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
             status.current_state = Some(report.state);
             status.host_network_manager_version = match &seen.backend {
                 Backend::NetworkManager { version } => Some(version.clone()),
-                Backend::ReadOnly { .. } => None,
+                Backend::Kernel | Backend::ReadOnly { .. } => None,
             };
             match facts.own {
                 Own::None => conditions.outcome(
@@ -96,6 +101,7 @@ pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
                     "NetworkManager",
                     &format!("NetworkManager {version}"),
                 ),
+                Backend::Kernel => conditions.set("Backend", true, KERNEL, OF_KERNEL),
                 Backend::ReadOnly { why } => {
                     conditions.set(
                         "Backend",

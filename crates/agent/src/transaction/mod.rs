@@ -12,7 +12,7 @@ mod recovery;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use nmstate::{ErrorKind, InterfaceType, NetworkState};
-use weft_node_network::{drift, feasible, removal, state};
+use weft_node_network::{drift, feasible, kernel_subset, removal, state};
 
 use self::journal::States;
 pub use self::{
@@ -192,11 +192,15 @@ impl Transactor {
             })
             .await;
         let before = read.map_err(|error| Failure::host(Phase::Plan, &error))?;
-        // By the rule of both plans, so that all say the same. nmstate would name one mistake of
-        // several, and not where it is.
-        if let Some(refusal) =
-            feasible::refusal(&state::value(&change.desired), &state::value(&before.state))
-        {
+        // By the rules of both plans, so that all say the same. nmstate would name one mistake of
+        // several, and not where it is. In its kernel-only mode it would ignore most of them.
+        let (desired, current) = (state::value(&change.desired), state::value(&before.state));
+        let refusal = feasible::refusal(&desired, &current).or_else(|| {
+            (before.backend == Backend::Kernel)
+                .then(|| kernel_subset::refusal(&desired, &current))
+                .flatten()
+        });
+        if let Some(refusal) = refusal {
             return Err(Failure {
                 phase: Phase::Plan,
                 ..Failure::said(ErrorKind::InvalidArgument, &refusal)
@@ -210,7 +214,7 @@ impl Transactor {
             return Ok(None);
         }
         match before.backend {
-            Backend::NetworkManager { .. } => Ok(Some(before.state)),
+            Backend::NetworkManager { .. } | Backend::Kernel => Ok(Some(before.state)),
             Backend::ReadOnly { why } => Err(Failure::new(
                 Phase::Plan,
                 format!("the network of this host can only be read: {why}"),

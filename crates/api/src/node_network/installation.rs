@@ -89,6 +89,25 @@ pub struct NMStateSpec {
     /// Which interfaces of the nodes are reported. Left out: all but those of pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface_filter: Option<InterfaceFilter>,
+
+    /// The agent's choice on a node without NetworkManager. ReportOnly: the agent reports the
+    /// network and changes nothing. ConfigureKernel: policies set MTU, link state, Linux bridges,
+    /// VLANs, static addresses and routes through the kernel, and everything else is refused. A
+    /// reboot loses all of it until the agent runs again and reaches the API server, so nothing
+    /// that the node needs for that may come from such a policy. Left out: ReportOnly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("enum" = ["ReportOnly", "ConfigureKernel"]))]
+    pub without_network_manager: Option<WithoutNetworkManager>,
+}
+
+/// The agent's choice on a node without NetworkManager.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum WithoutNetworkManager {
+    /// Report the network, and change nothing.
+    #[default]
+    ReportOnly,
+    /// Change a part of it through the kernel. A reboot loses the changes.
+    ConfigureKernel,
 }
 
 /// Which interfaces are reported.

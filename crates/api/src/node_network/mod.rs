@@ -35,7 +35,7 @@ pub use enactment::{
 };
 pub use installation::{
     DnsProbeConfiguration, InterfaceFilter, MetricsConfiguration, NMState, NMStateSpec,
-    NMStateStatus, ProbeConfiguration, SelfSignConfiguration,
+    NMStateStatus, ProbeConfiguration, SelfSignConfiguration, WithoutNetworkManager,
 };
 pub use policy::{
     AddressPool, AutoConfig, DnsProbe, HttpProbe, IcmpProbe, InterfaceMatch, LldpMatch, Match,

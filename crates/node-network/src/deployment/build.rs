@@ -7,7 +7,7 @@ use k8s_openapi::api::{
     rbac::v1::Subject,
 };
 use serde_json::Value;
-use weft_api::node_network::STARTUP_TAINT;
+use weft_api::node_network::{STARTUP_TAINT, WithoutNetworkManager};
 use weft_operands::{
     namespace::load,
     pod::{Workload, containers, set_images},
@@ -157,6 +157,13 @@ fn configure(pod: &mut PodSpec, effective: &Effective, settings: &Settings) -> R
         set(variables, "LOG_LEVEL", &effective.log_level);
         for (name, value) in &settings.of_agents {
             set(variables, name, &value.to_string());
+        }
+        if effective.without_network_manager == WithoutNetworkManager::ConfigureKernel {
+            set(
+                variables,
+                "WEFT_AGENT_WITHOUT_NETWORK_MANAGER",
+                "ConfigureKernel",
+            );
         }
         for (name, patterns) in [
             ("INTERFACES_INCLUDE", &effective.include),

@@ -10,6 +10,7 @@ use k8s_openapi::{
 use serde_json::{Value, json};
 use weft_api::node_network::{
     DnsProbeConfiguration, InterfaceFilter, NMState, NMStateSpec, ProbeConfiguration,
+    WithoutNetworkManager,
 };
 use weft_plan::{Live, Problem};
 
@@ -39,6 +40,8 @@ pub(super) struct Effective {
     pub(super) exclude: Vec<String>,
     /// How many nodes may be changed at a time.
     pub(super) max_unavailable: Option<IntOrString>,
+    /// The agent's choice on a node without NetworkManager.
+    pub(super) without_network_manager: WithoutNetworkManager,
     /// Fields that are kept without effect. The others are empty.
     kept: Box<NMStateSpec>,
 }
@@ -68,6 +71,8 @@ impl Effective {
             }),
             log_level: Some(self.log_level.clone()),
             max_unavailable: self.max_unavailable.clone(),
+            without_network_manager: Some(self.without_network_manager)
+                .filter(|choice| *choice != WithoutNetworkManager::default()),
             interface_filter: Some(filter).filter(|filter| *filter != InterfaceFilter::default()),
             ..(*self.kept).clone()
         }
@@ -103,6 +108,7 @@ fn fill(spec: NMStateSpec) -> Effective {
         log_level,
         max_unavailable,
         interface_filter,
+        without_network_manager,
     } = spec;
     let host = probe_configuration
         .and_then(|probes| probes.dns)
@@ -137,6 +143,7 @@ fn fill(spec: NMStateSpec) -> Effective {
         include: patterns(include),
         exclude: patterns(exclude),
         max_unavailable,
+        without_network_manager: without_network_manager.unwrap_or_default(),
         kept: Box::new(kept),
     }
 }

@@ -231,7 +231,7 @@ fn each_field_reaches_the_pods() {
         ], "logLevel": "debug",
         "probeConfiguration": {"dns": {"host": "example.com"}}, "interfaceFilter": {
             "include": ["eth*", "br0"], "exclude": ["veth*"]
-        }, "maxUnavailable": "10%",
+        }, "maxUnavailable": "10%", "withoutNetworkManager": "ConfigureKernel",
     }));
     let pod = pod(&decision);
     assert_eq!(
@@ -252,6 +252,7 @@ fn each_field_reaches_the_pods() {
         ("PROBE_DNS_HOST", "example.com"),
         ("INTERFACES_INCLUDE", "eth* br0"),
         ("INTERFACES_EXCLUDE", "veth*"),
+        ("WEFT_AGENT_WITHOUT_NETWORK_MANAGER", "ConfigureKernel"),
     ] {
         assert_eq!(variable(&decision, name), value, "{name}");
     }

@@ -115,7 +115,7 @@ impl<'a> Pass<'a> {
         });
         let away = match inputs.backend {
             Backend::ReadOnly { why } => Some(why.clone()),
-            Backend::NetworkManager { .. } => None,
+            Backend::NetworkManager { .. } | Backend::Kernel => None,
         };
         Self {
             items: items.collect(),
