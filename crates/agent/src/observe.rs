@@ -70,6 +70,8 @@ pub struct Observation {
     pub state: NetworkState,
     /// The backend that reported it.
     pub backend: Backend,
+    /// True while NetworkManager has not done all that it does at its start.
+    pub is_starting: bool,
     /// The kernel's index of each interface that it knows.
     pub indexes: BTreeMap<String, u32>,
     /// The interfaces with a neighbor whose port is part of an aggregation.
@@ -244,6 +246,7 @@ async fn look(host: &dyn Host) -> Result<Arc<Observation>, HostError> {
     Ok(Arc::new(Observation {
         state: found.state,
         backend: found.backend,
+        is_starting: found.is_starting,
         indexes: found.indexes,
         aggregated: found.aggregated,
     }))

@@ -137,6 +137,7 @@ impl Worker {
             current: &seen.state,
             aggregated: &seen.aggregated,
             backend: &seen.backend,
+            is_starting: seen.is_starting,
         };
         let report = self.enactor.pass(&inputs).await;
         let tell = |own: Own| self.tell_own(Verdict::on(state.as_deref(), own));

@@ -561,6 +561,7 @@ impl Host for Recorded {
         std::future::ready(Ok(Retrieved {
             state: self.0.clone(),
             backend,
+            is_starting: false,
             indexes: BTreeMap::new(),
             aggregated: Default::default(),
         }))

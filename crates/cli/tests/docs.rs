@@ -556,7 +556,12 @@ fn the_table_of_weft_explain_has_each_reason_of_the_code_and_no_other() {
     ] {
         words.remove(word);
     }
-    words.insert(weft_api::node_network::NODE_CONDITION.to_owned());
+    for word in [
+        weft_api::node_network::NODE_CONDITION,
+        weft_node_network::kernel_subset::KERNEL,
+    ] {
+        words.insert(word.to_owned());
+    }
     let table = reasons();
     let mut listed = BTreeSet::new();
     for row in table["sections"]

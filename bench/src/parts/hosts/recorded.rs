@@ -67,6 +67,7 @@ impl Recorded {
             backend: Backend::NetworkManager {
                 version: "1.42.4".to_owned(),
             },
+            is_starting: false,
             indexes,
             aggregated: Default::default(),
         })

@@ -208,6 +208,7 @@ async fn show(host: &dyn Host, common: &Common, interfaces: &[String], json: boo
     let seen = Observation {
         state: now.state,
         backend: now.backend,
+        is_starting: now.is_starting,
         indexes: now.indexes,
         aggregated: now.aggregated,
     };

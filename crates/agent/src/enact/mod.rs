@@ -67,6 +67,10 @@ pub struct Settings {
     pub observer: Option<Observer>,
 }
 
+/// How long NetworkManager's start may take. It waits 6 s for a card without a link, and 45 s for a
+/// lease. With a profile that waits for ever, it never ends.
+const START: Duration = Duration::from_secs(60);
+
 /// The input of a reconcile: the objects as the agent knows them.
 #[derive(Clone, Debug)]
 pub struct Inputs<'a> {
@@ -85,6 +89,8 @@ pub struct Inputs<'a> {
     pub aggregated: &'a BTreeSet<String>,
     /// The backend that reported it.
     pub backend: &'a Backend,
+    /// True while NetworkManager has not done all that it does at its start.
+    pub is_starting: bool,
 }
 
 /// The result of a reconcile.
@@ -123,6 +129,8 @@ pub struct Enactor {
     is_unclean: bool,
     /// Since when NetworkManager is away.
     away_since: Option<Instant>,
+    /// Since when NetworkManager is starting.
+    starting_since: Option<Instant>,
 }
 
 impl Enactor {
@@ -143,6 +151,7 @@ impl Enactor {
             interrupted: None,
             is_unclean: false,
             away_since: None,
+            starting_since: None,
         };
         enactor.clean_up().await?;
         Ok(enactor)
@@ -181,6 +190,12 @@ impl Enactor {
         if !inputs.managed {
             return Report::default();
         }
+        if let Some(left) = self.start_is_over_in(inputs.is_starting) {
+            return Report {
+                again: Some(left),
+                ..Report::default()
+            };
+        }
         let is_away = matches!(inputs.backend, Backend::ReadOnly { .. });
         if !is_away && self.is_unclean {
             if let Err(error) = self.clean_up().await {
@@ -201,6 +216,17 @@ impl Enactor {
             .filter_map(|enactment| Wish::of(enactment, self.status_of(enactment)))
             .collect();
         pass::Pass::new(self, wishes, inputs).run().await
+    }
+
+    /// Returns how long to wait at most for the end of NetworkManager's start. What is seen meanwhile
+    /// lacks what comes by itself.
+    fn start_is_over_in(&mut self, is_starting: bool) -> Option<Duration> {
+        if !is_starting {
+            self.starting_since = None;
+            return None;
+        }
+        let since = *self.starting_since.get_or_insert_with(Instant::now);
+        Some(START.saturating_sub(since.elapsed())).filter(|left| !left.is_zero())
     }
 
     fn status_of(&self, enactment: &NodeNetworkConfigurationEnactment) -> Option<&Status> {

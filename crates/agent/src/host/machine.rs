@@ -198,9 +198,12 @@ impl Host for Machine {
             };
             let indexes = indexes(&state);
             let aggregated = aggregated(&state).await;
+            let is_starting = matches!(backend, Backend::NetworkManager { .. })
+                && network_manager::is_starting().await;
             Ok(Retrieved {
                 state,
                 backend,
+                is_starting,
                 indexes,
                 aggregated,
             })

@@ -146,6 +146,9 @@ pub struct Retrieved {
     pub state: NetworkState,
     /// The backend that answered.
     pub backend: Backend,
+    /// True while NetworkManager has not done all that it does at its start. Until then, it waits
+    /// for cards without a link, among others.
+    pub is_starting: bool,
     /// The kernel's index of each interface that it knows.
     pub indexes: BTreeMap<String, u32>,
     /// The interfaces with a neighbor that announces by LLDP that its port is part of an

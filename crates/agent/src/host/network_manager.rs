@@ -80,6 +80,19 @@ async fn is_installed(bus: &Connection) -> zbus::Result<bool> {
         .any(|name| name.as_str() == NAME || name.as_str().starts_with(HELPERS)))
 }
 
+/// Returns true if NetworkManager has not done all that it does at its start. False if it cannot be
+/// asked.
+pub async fn is_starting() -> bool {
+    let asked = async {
+        let manager = manager(&Connection::system().await?).await?;
+        manager.get_property::<bool>("Startup").await
+    };
+    match tokio::time::timeout(LIMIT, asked).await {
+        Ok(Ok(is_starting)) => is_starting,
+        Ok(Err(_)) | Err(_) => false,
+    }
+}
+
 async fn is_there(bus: &Connection) -> zbus::Result<bool> {
     Ok(DBusProxy::new(bus)
         .await?

@@ -266,6 +266,7 @@ mod tests {
         Observation {
             state,
             backend,
+            is_starting: false,
             indexes: BTreeMap::from([("eth0".to_owned(), 2)]),
             aggregated: BTreeSet::new(),
         }

@@ -1,10 +1,15 @@
 //! A host starts again with what NetworkManager has on its disk. The agent may be there first.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use weft_testenv::host_lab::{Host, HostLab, Installation};
 
-use crate::support::{condition, wait_policy, wait_reported, wait_until};
+use crate::support::{condition, interface, wait_policy, wait_reported, wait_until};
 
+/// Long enough for an agent that takes what it sees for a change by somebody, and shorter than
+/// NetworkManager waits for a link.
+const AGENT_ACTS: Duration = Duration::from_secs(2);
 /// How many bridges there are. NetworkManager needs some seconds for them.
 const BRIDGES: usize = 60;
 
@@ -111,13 +116,21 @@ async fn after_a_reboot_the_agent_verifies_and_changes_nothing() {
     weft.start_agent("node-1").await.unwrap();
     wait_backend(&weft, "ReadOnly").await;
     wait_reported(&weft, "node-1", "br1", Value::is_null).await;
-    // A switch needs some seconds until its port is up. NetworkManager waits for that, and so does
-    // the agent.
+    // A switch needs some seconds until its port is up. NetworkManager waits for that at its start,
+    // and so does the agent, which sees a card without a lease meanwhile.
     let host = weft.host("node-1").unwrap();
     weft.lab().cable(host, 2, false).unwrap();
     let plug_in = async {
         wait_backend(&weft, "NetworkManager").await;
-        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+        wait_until("the card is seen without a link", async || {
+            let eth2 = weft.get("nns", "node-1").await.unwrap().unwrap();
+            let eth2 = interface(&eth2["status"]["currentState"], "eth2").clone();
+            (eth2["state"] != "up")
+                .then_some(())
+                .ok_or(eth2.to_string())
+        })
+        .await;
+        tokio::time::sleep(AGENT_ACTS).await;
         weft.lab().cable(host, 2, true).unwrap();
     };
     let (started, ()) = tokio::join!(host.start_network_manager(), plug_in);
