@@ -702,14 +702,24 @@ fn without_the_setting_nothing_is_changed() {
     in_namespace(|| {
         let lab = Lab::new();
         let untouched = picture();
-        let output = Command::new(env!("CARGO_BIN_EXE_weft-agent"))
-            .args(["apply", "-f", &lab.file(&bridge())])
-            .env("WEFT_AGENT_STATE_DIR", lab.dir())
-            .output()
-            .unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains("can only be read"), "{said}");
-        is_as_before(&untouched, "nothing was applied");
+        let apply = || {
+            let output = Command::new(env!("CARGO_BIN_EXE_weft-agent"))
+                .args(["apply", "-f", &lab.file(&bridge())])
+                .env("WEFT_AGENT_STATE_DIR", lab.dir())
+                .output()
+                .unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert!(said.contains("can only be read"), "{said}");
+            is_as_before(&untouched, "nothing was applied");
+        };
+        apply();
+        // A change from before the setting was taken back, whose agent was killed.
+        let (mut agent, hold) = lab.start_and_hold(&bridge(), "Probe");
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+        drop(hold);
+        assert!(link("br1") != Value::Null);
+        apply();
     });
 }
 

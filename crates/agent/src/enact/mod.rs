@@ -218,8 +218,8 @@ impl Enactor {
         pass::Pass::new(self, wishes, inputs).run().await
     }
 
-    /// Returns how long to wait at most for the end of NetworkManager's start. What is seen meanwhile
-    /// lacks what comes by itself.
+    /// Returns how long to wait at most for the end of NetworkManager's start. Until then the host lacks
+    /// parts that come by themselves.
     fn start_is_over_in(&mut self, is_starting: bool) -> Option<Duration> {
         if !is_starting {
             self.starting_since = None;

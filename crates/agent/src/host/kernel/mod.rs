@@ -55,6 +55,8 @@ impl Kernel {
             Presence::Running(version) => Backend::NetworkManager { version },
             Presence::Away(why) => Backend::ReadOnly { why },
             Presence::Absent(why) => match self.setting {
+                // A change that was not finished is taken back whatever the setting is by now.
+                WithoutNetworkManager::ReportOnly if self.is_unfinished() => Backend::Kernel,
                 WithoutNetworkManager::ReportOnly => Backend::ReadOnly { why },
                 WithoutNetworkManager::ConfigureKernel if self.dir.path(SEEN).exists() => {
                     let file = self.dir.path(SEEN).display().to_string();
@@ -67,6 +69,10 @@ impl Kernel {
                 WithoutNetworkManager::ConfigureKernel => Backend::Kernel,
             },
         }
+    }
+
+    fn is_unfinished(&self) -> bool {
+        matches!(self.checkpoint.held(), Ok(Some(_)))
     }
 
     fn note_network_manager(&self) {
