@@ -52,6 +52,9 @@ fn survives_reading_and_writing<K: Resource<DynamicType = ()> + Serialize + Dese
     if object["spec"]["wanted"].is_object() {
         object["spec"]["wanted"]["decision"] = json!("Granted");
     }
+    if object["spec"]["withoutNetworkManager"].is_string() {
+        object["spec"]["withoutNetworkManager"] = json!("ReportOnly");
+    }
     let read: K = serde_json::from_value(object.clone()).unwrap();
     assert_eq!(serde_json::to_value(read).unwrap(), object, "{kind}");
 }
