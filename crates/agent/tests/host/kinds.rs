@@ -22,7 +22,6 @@ const WITHOUT_TRIAL: [&str; 7] = [
     "address-per-node.yaml",
     "lldp.yaml",
     "missing-card.yaml",
-    "nmstate-without-network-manager.yaml",
     "nmstate.yaml",
     "probes.yaml",
 ];
