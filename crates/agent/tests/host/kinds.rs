@@ -17,7 +17,7 @@ use crate::{
 
 /// Examples without a file in `kinds/`: one for cards of type ethernet, a policy that fails, another
 /// kind of object, and probes of an API server.
-const WITHOUT_TRIAL: [&str; 7] = [
+const WITHOUT_TRIAL: [&str; 6] = [
     "address-from-annotation.yaml",
     "address-per-node.yaml",
     "lldp.yaml",
