@@ -18,7 +18,7 @@ const NAMED: usize = 3;
 /// The API server refuses the request for another reason.
 pub async fn read(reader: &Reader) -> Result<Option<MacRange>, Error> {
     let query = format!("fieldSelector=metadata.name={CONFIG_MAP}");
-    let found = reader.list(kinds::CONFIG_MAP, None, &query).await?;
+    let found = reader.list_extra(kinds::CONFIG_MAP, &query).await?;
     Ok(found.iter().find_map(|one| range(&one["data"])))
 }
 
