@@ -251,3 +251,16 @@ async fn look(host: &dyn Host) -> Result<Arc<Observation>, HostError> {
         aggregated: found.aggregated,
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_looked_at_within_a_second_after_networkmanager_has_come() {
+        let pace = Pace::default();
+        let patience = pace.patience(Change::Backend);
+        assert!(patience >= pace.quiet && patience <= Duration::from_millis(500));
+        assert_eq!(pace.patience(Change::NetworkManager), pace.latest);
+    }
+}

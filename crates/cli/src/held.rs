@@ -2,10 +2,9 @@
 //! object could never be deleted, and the condition of a node, which would stay as it is for ever.
 
 use anyhow::Result;
-use jiff::Timestamp;
 use serde_json::Value;
 use weft_api::node_network::NODE_CONDITION;
-use weft_node_network::rollout::{self, readiness};
+use weft_node_network::rollout::readiness;
 use weft_plan::{Live, ObjectKey, condition, kinds, manager};
 
 use crate::online::{Online, Site};
@@ -73,9 +72,7 @@ pub async fn release(online: &Online, site: &Site, held: &Held) -> Result<()> {
             taken.await
         }
         Part::Condition => {
-            let node = rollout::Node::of(object);
-            let now = Timestamp::now().to_string();
-            let body = readiness::body(&key.name, &node, None, &now);
+            let body = readiness::without_condition(&key.name, Live::of(object).uid());
             let written = online.cluster.apply_status(key, &body, &manager).await;
             written.map(drop)
         }

@@ -3,13 +3,12 @@
 
 use serde_json::Value;
 use weft_addons::mac::{MacAddress, MacRange};
+use weft_operands::text::some;
 use weft_plan::kinds;
 use weft_runtime::{api_server::cluster::Error, inspect::reader::Reader};
 
 /// The name of the ConfigMap, in whatever namespace KubeMacPool runs.
 const CONFIG_MAP: &str = "kubemacpool-mac-range-config";
-/// How many interfaces a message names.
-const NAMED: usize = 3;
 
 /// Reads the range of KubeMacPool, as far as the user of this reader may look. `None` without
 /// KubeMacPool.
@@ -43,14 +42,11 @@ pub fn inside(range: &MacRange, state: &Value) -> Option<String> {
     if within.is_empty() {
         return None;
     }
-    let mut names = within[..within.len().min(NAMED)].join(", ");
-    if within.len() > NAMED {
-        names += &format!(" and {} more", within.len() - NAMED);
-    }
     Some(format!(
-        "MAC addresses in the range of KubeMacPool, {} to {}, which may give them to pods and virtual machines too: {names}; set another range in spec.kubeMacPool of the NetworkAddonsConfig",
+        "MAC addresses in the range of KubeMacPool, {} to {}, which may give them to pods and virtual machines too: {}; set another range in spec.kubeMacPool of the NetworkAddonsConfig",
         range.start(),
-        range.end()
+        range.end(),
+        some(&within)
     ))
 }
 

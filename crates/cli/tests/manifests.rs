@@ -9,6 +9,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use common::{objects, printed, root, title, weft, weft_with_stdin};
 use serde_json::{Value, json};
+use weft_api::node_network::STARTUP_TAINT;
 use weft_plan::Manifest;
 
 const EXAMPLE: &str = "deploy/addons/example.yaml";
@@ -383,6 +384,32 @@ fn permissions_follow_the_chosen_components() {
 
 /// The roles name a kind only if a chosen component needs it. Otherwise no rule exists, not even to
 /// look.
+/// Else a cluster whose nodes all wait for their networks would wait for ever.
+#[test]
+fn operators_tolerate_the_startup_taint_of_nodes() {
+    let domains = "addons,cluster-network,node-network";
+    for layout in [
+        &["manifests", "--domains", domains][..],
+        &["manifests", "--single", "--domains", domains],
+    ] {
+        let objects = objects(&printed(layout));
+        let operators = objects.iter().filter(|object| {
+            ["Deployment", "DaemonSet"].contains(&object["kind"].as_str().unwrap())
+        });
+        let mut seen = 0;
+        for operator in operators {
+            let tolerations = operator["spec"]["template"]["spec"]["tolerations"].as_array();
+            let tolerates = tolerations.into_iter().flatten().any(|one| {
+                let is_for_it = one["key"].is_null() || one["key"] == STARTUP_TAINT;
+                is_for_it && one["operator"] == "Exists" && one["effect"].is_null()
+            });
+            assert!(tolerates, "{}", title(operator));
+            seen += 1;
+        }
+        assert!(seen > 0);
+    }
+}
+
 #[test]
 fn kinds_that_no_chosen_component_has_are_in_no_rule() {
     const WEBHOOKS: &str = "mutatingwebhookconfigurations";

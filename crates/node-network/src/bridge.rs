@@ -4,6 +4,9 @@
 
 use serde_json::{Value, json};
 
+/// Options of a Linux bridge that run down by themselves.
+pub(crate) const TIMERS: [&str; 2] = ["gc-timer", "hello-timer"];
+
 /// Gives each port of a Linux bridge without `vlan` a trunk of the VLANs 2 to 4094. VLAN 1 stays
 /// the untagged one. Only bridges with `state: up` written out get it, and `vlan: {}` keeps a port
 /// without VLAN filtering, as in kubernetes-nmstate.

@@ -6,6 +6,7 @@
 //! of pods stay, too.
 
 use crate::{
+    bridge::TIMERS,
     canonical::{canonical, same, same_order},
     path::{Path, entries, interface_key, interfaces, text},
     route,
@@ -36,9 +37,8 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Properties that say how an interface is found or made and that no host reports, and timers of
-/// bridges, which run.
-const NOT_REPORTED: [&str; 11] = [
+/// Properties that say how an interface is found or made, and that no host reports.
+const NOT_REPORTED: [&str; 9] = [
     "identifier",
     "copy-mac-from",
     "controller",
@@ -48,9 +48,12 @@ const NOT_REPORTED: [&str; 11] = [
     "max-mtu",
     "dispatch",
     "allow-extra-address",
-    "gc-timer",
-    "hello-timer",
 ];
+
+/// Reports whether a property says nothing about the host: it is not reported, or runs by itself.
+fn is_ignored(key: &str) -> bool {
+    NOT_REPORTED.contains(&key) || TIMERS.contains(&key)
+}
 
 /// Properties whose value by default is true. A host that says nothing of them has that.
 const TRUE_BY_DEFAULT: [&str; 5] = [
@@ -195,7 +198,7 @@ fn interface(
             // Where NetworkManager does not run, no description is kept. The wait for addresses is
             // only known to it too.
             "description" | "wait-ip" if is.is_null() => {}
-            key if NOT_REPORTED.contains(&key) => {}
+            key if is_ignored(key) => {}
             "ipv4" | "ipv6" => addresses(&path, value, is, found),
             "bridge" => bridge(&path, value, is, current, found),
             "link-aggregation" | "vrf" => ports_as_set(&path, value, is, found),
@@ -213,10 +216,7 @@ fn below(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference>) {
                 || map.is_empty()
                 || map.values().all(|value| !value.is_null()) && !is.is_null() =>
         {
-            for (key, value) in map
-                .iter()
-                .filter(|(key, _)| !NOT_REPORTED.contains(&key.as_str()))
-            {
+            for (key, value) in map.iter().filter(|(key, _)| !is_ignored(key)) {
                 below(&path.key(key), value, &is[key.as_str()], found);
             }
         }
@@ -300,7 +300,7 @@ fn addresses(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference
             }
             // Without addresses the stack may be on or off: it depends on the routes there.
             "enabled" if wanted["address"].as_array().is_some_and(Vec::is_empty) => {}
-            key if NOT_REPORTED.contains(&key) => {}
+            key if is_ignored(key) => {}
             _ => below(&path, value, &is[key.as_str()], found),
         }
     }

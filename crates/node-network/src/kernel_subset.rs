@@ -7,6 +7,7 @@
 use serde_json::{Value, json};
 
 use crate::{
+    bridge::TIMERS,
     canonical::same,
     drift::{differences, find_interface, is_automatic},
     path::{Path, entries, interface_key, interfaces, text},
@@ -36,8 +37,6 @@ const OF_ADDRESS: [&str; 3] = ["ip", "prefix-length", "protocol"];
 const LAST_TABLE: u64 = 254;
 /// The costs that a bridge computes from the speed of a port (`port_cost` of Linux).
 const PATH_COSTS: [u32; 4] = [2, 4, 19, 100];
-/// Options of a bridge that run by themselves.
-const TIMERS: [&str; 2] = ["gc-timer", "hello-timer"];
 /// The end of each refusal of something that only NetworkManager does.
 const NEEDS_NETWORK_MANAGER: &str =
     "install NetworkManager on the host, or configure it with the host's own tool";
@@ -395,7 +394,7 @@ impl<'a> Check<'a> {
                     let now = short(&there["vlan"][key.as_str()]);
                     self.refuse(
                         path,
-                        format!("cannot become {} without NetworkManager, and is {now}: make the VLAN absent first, then make it anew", short(part)),
+                        format!("cannot become {} without NetworkManager, and is {now}: make the VLAN absent first, then create it again", short(part)),
                     );
                 }
                 _ => self.refuse(

@@ -2,6 +2,7 @@
 //! without what belongs to pods, and never larger than the API server takes.
 
 use crate::{
+    bridge::TIMERS,
     glob::{GlobError, glob},
     path::{entries, text},
     route,
@@ -79,8 +80,7 @@ pub struct Normalised {
     pub left_out: Vec<String>,
 }
 
-/// Timers of a Linux bridge that run down, and how long addresses are still valid.
-const TIMERS: [&str; 2] = ["gc-timer", "hello-timer"];
+/// How long addresses are still valid.
 const LIFETIMES: [&str; 2] = ["preferred-life-time", "valid-life-time"];
 
 /// The report of a state. `indexes` are the kernel's numbers of interfaces, by name, and

@@ -8,12 +8,12 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use nmstate::NetworkState;
-use weft_node_network::{feasible, kernel_subset, normalise::Filter, removal, state};
+use weft_node_network::{normalise::Filter, removal, state};
 use weft_operands::duration::of_flag_within;
 
 use crate::{
     history::History,
-    host::{Backend, Changes, DNS_HOST, Host, Machine, Query, WithoutNetworkManager},
+    host::{Changes, DNS_HOST, Host, Machine, Query, WithoutNetworkManager},
     observe::Observation,
     probes::Prober,
     report::report,
@@ -253,11 +253,7 @@ async fn plan(host: &dyn Host, common: &Common, from: &From, format: Format) -> 
     let wanted = input::read(from, &now)?;
     let desired = state::value(&wanted.desired);
     let current = now.value();
-    let mut refusal = feasible::refusal(&desired, &current);
-    if refusal.is_none() && now.backend == Backend::Kernel {
-        refusal = kernel_subset::refusal(&desired, &current);
-    }
-    if let Some(refusal) = refusal {
+    if let Some(refusal) = now.backend.refusal(&desired, &current) {
         bail!("{refusal}");
     }
     wanted

@@ -24,6 +24,7 @@ use std::{
 use futures::{future::BoxFuture, stream::BoxStream};
 use nmstate::{ErrorKind, NetworkState, NmstateError};
 use serde_json::Value;
+use weft_node_network::{feasible, kernel_subset};
 
 pub use links::{Port, Seen};
 pub use machine::Machine;
@@ -186,6 +187,19 @@ pub enum Backend {
         /// Why there is no NetworkManager, and what to do.
         why: String,
     },
+}
+
+impl Backend {
+    /// Returns what the host would refuse of a desired state, by the rules of all plans. nmstate
+    /// would name one mistake of several, and not where it is. In its kernel-only mode it would
+    /// ignore most of them.
+    pub fn refusal(&self, desired: &Value, current: &Value) -> Option<String> {
+        let by_kernel = || match self {
+            Self::Kernel => kernel_subset::refusal(desired, current),
+            Self::NetworkManager { .. } | Self::ReadOnly { .. } => None,
+        };
+        feasible::refusal(desired, current).or_else(by_kernel)
+    }
 }
 
 /// The agent's choice on a host without NetworkManager: `spec.withoutNetworkManager` of NMState.

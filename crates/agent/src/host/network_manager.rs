@@ -31,8 +31,8 @@ pub enum Presence {
     Absent(String),
 }
 
-/// Looks for NetworkManager. A bus would start it for whoever calls it, so its name is looked for
-/// first.
+/// Looks for NetworkManager. A bus starts it for any client that calls it, so the agent looks for its
+/// name first.
 pub async fn look() -> Presence {
     match tokio::time::timeout(LIMIT, presence()).await {
         Ok(Ok(presence)) => presence,

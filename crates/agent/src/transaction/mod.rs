@@ -12,7 +12,7 @@ mod recovery;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use nmstate::{ErrorKind, InterfaceType, NetworkState};
-use weft_node_network::{drift, feasible, kernel_subset, removal, state};
+use weft_node_network::{drift, removal, state};
 
 use self::journal::States;
 pub use self::{
@@ -192,15 +192,8 @@ impl Transactor {
             })
             .await;
         let before = read.map_err(|error| Failure::host(Phase::Plan, &error))?;
-        // By the rules of both plans, so that all say the same. nmstate would name one mistake of
-        // several, and not where it is. In its kernel-only mode it would ignore most of them.
         let (desired, current) = (state::value(&change.desired), state::value(&before.state));
-        let refusal = feasible::refusal(&desired, &current).or_else(|| {
-            (before.backend == Backend::Kernel)
-                .then(|| kernel_subset::refusal(&desired, &current))
-                .flatten()
-        });
-        if let Some(refusal) = refusal {
+        if let Some(refusal) = before.backend.refusal(&desired, &current) {
             return Err(Failure {
                 phase: Phase::Plan,
                 ..Failure::said(ErrorKind::InvalidArgument, &refusal)

@@ -1,15 +1,10 @@
 //! A host starts again with what NetworkManager has on its disk. The agent may be there first.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use weft_testenv::host_lab::{Host, HostLab, Installation};
 
-use crate::support::{condition, interface, wait_policy, wait_reported, wait_until};
+use crate::support::{condition, wait_policy, wait_reported, wait_until};
 
-/// Long enough for an agent that takes what it sees for a change by somebody, and shorter than
-/// NetworkManager waits for a link.
-const AGENT_ACTS: Duration = Duration::from_secs(2);
 /// How many bridges there are. NetworkManager needs some seconds for them.
 const BRIDGES: usize = 60;
 
@@ -67,6 +62,11 @@ fn checkpoints(weft: &Installation) -> usize {
     log.matches("op=\"checkpoint-create\"").count()
 }
 
+/// NetworkManager's start waits for a link until the test plugs it in, 45 s at most. The agent waits
+/// longer.
+const PATIENT: &str =
+    r"printf '[device]\ncarrier-wait-timeout=45000\n' >/etc/NetworkManager/conf.d/patient.conf";
+
 /// Ends NetworkManager and takes from the kernel all that a reboot takes, but the way to the API
 /// server: so the agent knows its policies before NetworkManager is there.
 async fn go_down(host: &Host) {
@@ -119,18 +119,14 @@ async fn after_a_reboot_the_agent_verifies_and_changes_nothing() {
     // A switch needs some seconds until its port is up. NetworkManager waits for that at its start,
     // and so does the agent, which sees a card without a lease meanwhile.
     let host = weft.host("node-1").unwrap();
+    host.exec(&["sh", "-c", PATIENT]).await.unwrap();
     weft.lab().cable(host, 2, false).unwrap();
     let plug_in = async {
         wait_backend(&weft, "NetworkManager").await;
-        wait_until("the card is seen without a link", async || {
-            let eth2 = weft.get("nns", "node-1").await.unwrap().unwrap();
-            let eth2 = interface(&eth2["status"]["currentState"], "eth2").clone();
-            (eth2["state"] != "up")
-                .then_some(())
-                .ok_or(eth2.to_string())
-        })
-        .await;
-        tokio::time::sleep(AGENT_ACTS).await;
+        // The agent has looked at all that NetworkManager brings, and at the card without a link.
+        let last = format!("x{}", BRIDGES - 1);
+        wait_reported(&weft, "node-1", &last, |bridge| bridge["state"] == "up").await;
+        wait_reported(&weft, "node-1", "eth2", |eth2| eth2["state"] != "up").await;
         weft.lab().cable(host, 2, true).unwrap();
     };
     let (started, ()) = tokio::join!(host.start_network_manager(), plug_in);

@@ -26,7 +26,7 @@ pub const AGENT_ACCOUNT: &str = "nmstate-handler";
 ///
 /// Without the first, what it refuses is refused by the operator, in status. Without the second, an
 /// agent that somebody has taken over could write the objects of other nodes: what RBAC can say
-/// ends at the kind. Without the third, whoever has the operator's token could label and taint nodes.
+/// ends at the kind. Without the third, the operator's token could label and taint nodes.
 pub fn admission() -> Vec<Value> {
     [policies(), agents(), nodes()].concat()
 }

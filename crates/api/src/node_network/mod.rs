@@ -60,8 +60,8 @@ pub const NODE_LABEL: &str = "nmstate.io/node";
 pub const POLICY_LABEL: &str = "nmstate.io/policy";
 /// The condition of a Node that is True once all policies that are for it are applied.
 pub const NODE_CONDITION: &str = "weft.network/NodeNetworkReady";
-/// The taint that the operator takes from a node once [`NODE_CONDITION`] is True. It never sets it:
-/// whoever registers the node does.
+/// The taint that the operator takes from a node once [`NODE_CONDITION`] is True. The kubelet sets it
+/// when it registers the node.
 pub const STARTUP_TAINT: &str = "weft.network/node-network-not-ready";
 /// How long the value of a label is at most.
 const LABEL: usize = 63;

@@ -4,13 +4,12 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use weft_api::node_network::{NODE_CONDITION, STARTUP_TAINT};
 use weft_testenv::lab::{Lab, Node, NodeOptions, images};
 
 use crate::{site::Site, wait::wait_until};
 
 const NODES: [&str; 2] = ["node-a", "node-b"];
-const CONDITION: &str = "weft.network/NodeNetworkReady";
-const TAINT: &str = "weft.network/node-network-not-ready";
 
 /// A policy for all nodes at once.
 fn policy(name: &str, spec: Value) -> Value {
@@ -70,18 +69,21 @@ impl Site {
     /// Waits until the condition of both nodes has this status.
     async fn wait_nodes(&self, status: &str) {
         for node in NODES {
-            wait_until(&format!("{CONDITION} of {node} is {status}"), async || {
-                let node = self.get(&["node", node]).await;
-                let conditions = node["status"]["conditions"].as_array();
-                let said = conditions
-                    .into_iter()
-                    .flatten()
-                    .find(|one| one["type"] == CONDITION);
-                match said {
-                    Some(said) if said["status"] == status => Ok(()),
-                    other => Err(format!("{other:?}")),
-                }
-            })
+            wait_until(
+                &format!("{NODE_CONDITION} of {node} is {status}"),
+                async || {
+                    let node = self.get(&["node", node]).await;
+                    let conditions = node["status"]["conditions"].as_array();
+                    let said = conditions
+                        .into_iter()
+                        .flatten()
+                        .find(|one| one["type"] == NODE_CONDITION);
+                    match said {
+                        Some(said) if said["status"] == status => Ok(()),
+                        other => Err(format!("{other:?}")),
+                    }
+                },
+            )
             .await;
         }
     }
@@ -90,7 +92,7 @@ impl Site {
         let mut tainted = 0;
         for node in NODES {
             let node = self.get(&["node", node]).await;
-            tainted += usize::from(node["spec"]["taints"].to_string().contains(TAINT));
+            tainted += usize::from(node["spec"]["taints"].to_string().contains(STARTUP_TAINT));
         }
         tainted
     }
@@ -207,7 +209,7 @@ async fn pods_on_a_policys_bridge_lose_no_packet_while_the_rest_changes() {
     // Multus must be on a node before the first pod that it is to attach.
     let placement = json!({"workloads": {
         "nodeSelector": {"kubernetes.io/os": "linux"},
-        "tolerations": [{"key": TAINT, "operator": "Exists"}]
+        "tolerations": [{"key": STARTUP_TAINT, "operator": "Exists"}]
     }});
     let spec = json!({
         "multus": {}, "images": {"multus": images::MULTUS}, "placementConfiguration": placement

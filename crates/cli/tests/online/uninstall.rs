@@ -255,7 +255,7 @@ async fn a_single_operator_for_all_domains_goes_too() {
     nothing_is_left(&cluster, &[DEFINITION]).await;
 }
 
-/// Without a process, so that nobody but the command can do it.
+/// Without a process, so that only the command can do it.
 #[tokio::test]
 async fn nodes_do_not_keep_a_condition_of_an_operator_that_is_gone() {
     let cluster = Cluster::start(ClusterOptions {

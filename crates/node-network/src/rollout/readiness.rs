@@ -4,10 +4,11 @@
 //! is ready. Both belong to the Node, so they need no memory: what a node says is compared with what
 //! it should say.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use weft_api::node_network::{NODE_CONDITION, STARTUP_TAINT};
+use weft_operands::text::some;
 
 use super::{
     node_condition::{Readiness, Ready},
@@ -16,36 +17,34 @@ use super::{
     view::{Node, World},
 };
 
-/// How many policies a message names.
-const NAMED: usize = 3;
-
-/// The Node as the operator applies it to write the condition. Without a condition, the one that it
-/// wrote before goes.
-///
-/// `now` is the time of the write (RFC 3339). The uid keeps it from another node of that name.
-pub fn body(name: &str, node: &Node, readiness: Option<&Readiness>, now: &str) -> Value {
-    let mut body =
-        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": node.uid}});
-    if let Some(Readiness {
+/// The Node as the operator applies it to write the condition. `now` is the time of the write
+/// (RFC 3339).
+pub fn with_condition(name: &str, node: &Node, readiness: &Readiness, now: &str) -> Value {
+    let Readiness {
         status,
         reason,
         message,
-    }) = readiness
-    {
-        let turned = match &node.readiness {
-            Some((before, since)) if before.status == *status => since.as_str(),
-            _ => now,
-        };
-        body["status"]["conditions"] = json!([{
-            "type": NODE_CONDITION, "status": status.as_str(), "reason": reason, "message": message,
-            "lastTransitionTime": turned, "lastHeartbeatTime": now
-        }]);
-    }
+    } = readiness;
+    let turned = match &node.readiness {
+        Some((before, since)) if before.status == *status => since.as_str(),
+        _ => now,
+    };
+    let mut body = without_condition(name, &node.uid);
+    body["status"]["conditions"] = json!([{
+        "type": NODE_CONDITION, "status": status.as_str(), "reason": reason, "message": message,
+        "lastTransitionTime": turned, "lastHeartbeatTime": now
+    }]);
     body
 }
 
-/// A JSON patch (RFC 6902) that takes the startup taint from a node. Nothing is changed if somebody
-/// has changed the node's taints meanwhile.
+/// The Node as the operator applies it to remove the condition that it wrote before. The uid keeps
+/// the write from another node of that name.
+pub fn without_condition(name: &str, uid: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": uid}})
+}
+
+/// A JSON patch (RFC 6902) that takes the startup taint from a node. The API server refuses it if
+/// another client has moved the node's taints meanwhile.
 pub fn without_taint(node: &Node) -> Value {
     let test = |path: String, value: &str| json!({"op": "test", "path": path, "value": value});
     let mut patch = vec![test("/metadata/uid".to_owned(), &node.uid)];
@@ -122,12 +121,12 @@ fn not_managed() -> Readiness {
 #[derive(Default)]
 struct Tally<'a> {
     all: usize,
-    failed: BTreeSet<&'a str>,
-    refused: BTreeSet<&'a str>,
-    disagreeing: BTreeSet<&'a str>,
-    aborted: BTreeSet<&'a str>,
-    lacking: BTreeSet<&'a str>,
-    open: BTreeSet<&'a str>,
+    failed: Vec<&'a str>,
+    refused: Vec<&'a str>,
+    disagreeing: Vec<&'a str>,
+    aborted: Vec<&'a str>,
+    lacking: Vec<&'a str>,
+    open: Vec<&'a str>,
 }
 
 impl<'a> Tally<'a> {
@@ -148,7 +147,7 @@ impl<'a> Tally<'a> {
             Some((_, node)) if node.waits.is_some() => &mut self.lacking,
             Some((Standing::InFlux { .. } | Standing::Waiting, _)) | None => &mut self.open,
         };
-        list.insert(policy);
+        list.push(policy);
     }
 
     /// A node that was ready stays so while its agent is replaced.
@@ -202,14 +201,5 @@ impl<'a> Tally<'a> {
             ),
         };
         Readiness::new(Ready::True, reason, message)
-    }
-}
-
-fn some(names: &BTreeSet<&str>) -> String {
-    let named: Vec<_> = names.iter().take(NAMED).copied().collect();
-    let named = named.join(", ");
-    match names.len().saturating_sub(NAMED) {
-        0 => named,
-        more => format!("{named} and {more} more"),
     }
 }

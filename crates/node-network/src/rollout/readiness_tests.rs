@@ -8,7 +8,7 @@ use weft_api::node_network::{NODE_CONDITION, STARTUP_TAINT};
 
 use super::{
     Decision, Node, Readiness, Ready,
-    readiness::{body, without_taint},
+    readiness::{with_condition, without_condition, without_taint},
     testing::Cluster,
 };
 
@@ -188,7 +188,7 @@ fn writes_are_for_this_node_and_keep_the_time_of_the_turn() {
     };
     let now = "2026-01-02T00:00:00Z";
     let turned = |status| {
-        let body = body("n", &node, Some(&say(status)), now);
+        let body = with_condition("n", &node, &say(status), now);
         assert_eq!(body["metadata"], json!({"name": "n", "uid": "u"}));
         let said = body["status"]["conditions"][0].clone();
         assert_eq!(said["lastHeartbeatTime"], now);
@@ -196,7 +196,8 @@ fn writes_are_for_this_node_and_keep_the_time_of_the_turn() {
     };
     assert_eq!(turned(Ready::False), "2026-01-01T00:00:00Z");
     assert_eq!(turned(Ready::True), now);
-    assert!(body("n", &node, None, now)["status"].is_null());
+    assert_eq!(without_condition("n", "u")["metadata"]["uid"], "u");
+    assert!(without_condition("n", "u")["status"].is_null());
     let paths: Vec<_> = without_taint(&node)
         .as_array()
         .unwrap()

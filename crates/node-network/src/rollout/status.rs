@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use weft_api::node_network::{PoolAddress, Waits};
+use weft_operands::text::some;
 use weft_plan::{
     escape,
     health::{self, Cause, Health},
@@ -65,9 +66,6 @@ struct Leaving {
     /// The nodes that are not Ready or run no agent, and so cannot act on a decision.
     out_of_reach: Vec<String>,
 }
-
-/// How many nodes a message names.
-const NAMED: usize = 3;
 
 impl Summary {
     /// Where the rollout of this policy stands.
@@ -354,20 +352,6 @@ fn on_nodes(count: usize, node: &str, message: &str) -> String {
     match count {
         0 | 1 => format!("{node}: {message}"),
         _ => format!("{node}: {message}; and on {} more nodes", count - 1),
-    }
-}
-
-fn some(names: &[String]) -> String {
-    let named = names
-        .iter()
-        .take(NAMED)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
-    if names.len() > NAMED {
-        format!("{named} and {} more", names.len() - NAMED)
-    } else {
-        named
     }
 }
 

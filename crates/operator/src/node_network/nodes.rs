@@ -27,7 +27,10 @@ impl Controller {
             return Ok(());
         };
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let body = readiness::body(name, &node, readiness, &now);
+        let body = match readiness {
+            Some(readiness) => readiness::with_condition(name, &node, readiness, &now),
+            None => readiness::without_condition(name, &node.uid),
+        };
         let key = ObjectKey::new(kinds::NODE, "", name);
         let written = self
             .cluster

@@ -22,7 +22,7 @@ use super::{
 /// table, and counters.
 const COMPUTED_OF_BRIDGE: [u16; 14] = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 47, 48];
 
-/// Puts everything back. It goes on after an error, so that as much as possible is as before.
+/// Restores the snapshot. It continues after an error, to bring back as much as it can.
 ///
 /// # Errors
 /// The first error. The rest is done.

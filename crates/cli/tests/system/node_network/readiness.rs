@@ -40,11 +40,15 @@ fn taints(node: &Value) -> Vec<&str> {
     taints.filter_map(|taint| taint["key"].as_str()).collect()
 }
 
+fn parsed(file: &str) -> Vec<Value> {
+    serde_saphyr::from_multiple(&example(&format!("node-network/{file}"))).unwrap()
+}
+
 #[tokio::test]
 async fn a_node_is_ready_once_it_has_its_policies_and_loses_the_startup_taint() {
     let cluster = start(1).await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
-    let operator = Operator::start_via(&cluster, &proxy).await;
+    let _operator = Operator::start_via(&cluster, &proxy).await;
     // Its own tolerations do not keep the agent from a node that waits for it.
     let spec =
         json!({"maxUnavailable": "100%", "tolerations": [{"key": "a", "operator": "Exists"}]});
@@ -108,6 +112,24 @@ async fn a_node_is_ready_once_it_has_its_policies_and_loses_the_startup_taint() 
     assert_eq!(said.trim(), "node-2");
     install::becomes_idle(&cluster, &proxy).await;
 
+    // The examples name this condition, and the command of Gardener's pod ends.
+    let rule = parsed("readiness/node-readiness-rule.yaml").remove(0);
+    assert_eq!(rule["spec"]["conditions"][0]["type"], NODE_CONDITION);
+    let gate = parsed("readiness/gardener.yaml").pop().unwrap();
+    let args = gate["spec"]["template"]["spec"]["initContainers"][0]["args"].clone();
+    let args: Vec<String> = serde_json::from_value(args).unwrap();
+    let args: Vec<String> = args
+        .iter()
+        .map(|arg| arg.replace("$(NODE_NAME)", "node-2"))
+        .collect();
+    let met = cluster
+        .kubectl(&args.iter().map(String::as_str).collect::<Vec<_>>())
+        .await;
+    assert_eq!(met.trim(), "node/node-2 condition met");
+    cluster
+        .apply(&example("node-network/readiness/gardener.yaml"))
+        .await;
+
     // The condition is the operator's: a change by others is undone.
     let forged = json!({"status": {"conditions": [{
         "type": NODE_CONDITION, "status": "True", "reason": "Forged", "message": "",
@@ -135,5 +157,4 @@ async fn a_node_is_ready_once_it_has_its_policies_and_loses_the_startup_taint() 
         })
         .await;
     }
-    drop(operator);
 }
