@@ -9,6 +9,7 @@
 pub mod cluster;
 pub mod commands;
 pub mod enact;
+pub mod guardian;
 pub mod health;
 pub mod heap;
 pub mod history;

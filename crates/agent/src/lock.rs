@@ -23,8 +23,7 @@ pub struct Error {
 #[derive(Debug)]
 pub struct Lock(#[allow(dead_code)] File);
 
-/// Waits for as long as another one holds the lock, and says so once. The kernel wakes us: nothing
-/// is asked again and again.
+/// Waits for as long as another one holds the lock, and says so once.
 ///
 /// # Errors
 /// The file cannot be made or locked.
@@ -43,9 +42,16 @@ pub async fn take(path: &Path) -> Result<Lock, Error> {
         path = %path.display(),
         "waiting: another agent holds the lock and acts on this host, of kubernetes-nmstate or of Weft; nothing is read or changed until it ends"
     );
+    let file = wait_for(file).await.map_err(failed)?;
+    tracing::info!(path = %path.display(), "the other agent has released the lock");
+    Ok(Lock(file))
+}
+
+/// Waits until nobody else holds this file's lock, and takes it. The kernel wakes the process.
+pub(crate) async fn wait_for(file: File) -> io::Result<File> {
     let (tell, told) = oneshot::channel();
     // Not one of the runtime's threads: those are waited for at the end of the process.
-    let waiting = thread::Builder::new()
+    thread::Builder::new()
         .name("lock".to_owned())
         .spawn(move || {
             let taken = loop {
@@ -55,14 +61,11 @@ pub async fn take(path: &Path) -> Result<Lock, Error> {
                 }
             };
             let _ = tell.send(taken.map(|()| file));
-        });
-    waiting.map_err(failed)?;
-    let file = told
+        })?;
+    let taken = told
         .await
-        .map_err(|_| failed(io::Error::other("the thread that waited has ended")))?;
-    let file = file.map_err(|error| failed(error.into()))?;
-    tracing::info!(path = %path.display(), "the other agent has released the lock");
-    Ok(Lock(file))
+        .map_err(|_| io::Error::other("the thread that waited has ended"))?;
+    Ok(taken?)
 }
 
 /// Opened as kubernetes-nmstate does: made if it is not there, never emptied.

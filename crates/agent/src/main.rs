@@ -23,9 +23,10 @@ use tracing_subscriber::{
 };
 use weft_agent::{
     commands::{Common, Offline, output},
-    health, heap,
+    guardian, health, heap,
     process::{self, Options},
     settings::{Extent, Settings},
+    state_dir::StateDir,
     work::{self, Once},
 };
 use weft_node_network::normalise::Filter;
@@ -68,6 +69,16 @@ enum Command {
         /// end
         #[arg(long)]
         live: bool,
+    },
+    /// Roll back the change of an agent that was killed, on a host without NetworkManager. Runs
+    /// next to the agent until a signal stops it
+    ///
+    /// The DaemonSet runs this command in the container guardian if NMState has
+    /// withoutNetworkManager: ConfigureKernel. It changes the host only if a process of weft-agent
+    /// ended in the middle of a change.
+    Guard {
+        #[command(flatten)]
+        logs: Logs,
     },
     /// Print a script that completes commands and flags in your shell
     #[command(after_help = "\
@@ -143,6 +154,12 @@ struct Run {
     /// condition Complete says so
     #[arg(long, env = "WEFT_AGENT_REPORT_BYTES", default_value_t = Extent::default().budget, value_name = "BYTES")]
     report_bytes: usize,
+    #[command(flatten)]
+    logs: Logs,
+}
+
+#[derive(clap::Args)]
+struct Logs {
     /// Log level
     #[arg(long, env = "LOG_LEVEL", default_value = "info", value_name = "LEVEL")]
     log_level: Level,
@@ -210,6 +227,7 @@ async fn dispatch(cli: Cli) -> ExitCode {
         }
         Some(Command::Run(args)) => run(args, &cli.common).await,
         Some(Command::Once { run, timeout }) => once(run, timeout, &cli.common).await,
+        Some(Command::Guard { logs }) => guard(&logs, &cli.common).await,
         Some(Command::Health { live }) => Ok(health(live, &cli.common).await),
         Some(Command::Completion { shell }) => completion(shell),
         Some(Command::Man { output }) => man(output.as_deref()),
@@ -222,7 +240,7 @@ async fn dispatch(cli: Cli) -> ExitCode {
 }
 
 async fn run(args: Run, common: &Common) -> anyhow::Result<ExitCode> {
-    log(args.log_level, args.log_text);
+    log(&args.logs);
     let settings = settings(&args, common)?;
     process::run(
         Options {
@@ -236,7 +254,7 @@ async fn run(args: Run, common: &Common) -> anyhow::Result<ExitCode> {
 }
 
 async fn once(args: Run, patience: Duration, common: &Common) -> anyhow::Result<ExitCode> {
-    log(args.log_level, args.log_text);
+    log(&args.logs);
     let settings = settings(&args, common)?;
     Ok(
         match work::once(args.kubeconfig, args.lock_file, settings, patience).await? {
@@ -273,6 +291,12 @@ fn settings(args: &Run, common: &Common) -> anyhow::Result<Settings> {
         extent,
         prober: common.prober(),
     })
+}
+
+async fn guard(logs: &Logs, common: &Common) -> anyhow::Result<ExitCode> {
+    log(logs);
+    guardian::run(StateDir::open(&common.state_dir)?).await?;
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn health(live: bool, common: &Common) -> ExitCode {
@@ -324,8 +348,8 @@ fn man(folder: Option<&Path>) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn log(level: Level, text: bool) {
-    let level = match level {
+fn log(logs: &Logs) {
+    let level = match logs.log_level {
         Level::Debug => LevelFilter::DEBUG,
         Level::Info => LevelFilter::INFO,
         Level::Warn => LevelFilter::WARN,
@@ -357,7 +381,7 @@ fn log(level: Level, text: bool) {
         .with_ansi(false)
         .with_writer(|| escape::Writer(std::io::stderr()));
     let registry = tracing_subscriber::registry().with(filter);
-    if text {
+    if logs.log_text {
         registry.with(lines).init();
     } else {
         registry.with(lines.json().flatten_event(true)).init();

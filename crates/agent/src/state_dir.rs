@@ -11,6 +11,8 @@ use std::{
 use rustix::{fs::FlockOperation, io::Errno};
 use serde::{Serialize, de::DeserializeOwned};
 
+use crate::lock;
+
 /// Why the folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -49,6 +51,11 @@ impl StateDir {
             .create(&path)
             .map_err(at(&path))?;
         Ok(Self(path))
+    }
+
+    /// Returns the path of the folder.
+    pub fn folder(&self) -> &Path {
+        &self.0
     }
 
     /// Returns the path of a file in the folder.
@@ -108,6 +115,22 @@ impl StateDir {
     /// Takes the lock under which a host is changed. The kernel releases it when the process ends,
     /// however it ends.
     pub fn lock(&self) -> Result<Lock, Error> {
+        let (path, file) = self.lock_file()?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Lock { _file: file }),
+            Err(Errno::WOULDBLOCK) => Err(Error::Busy(path)),
+            Err(error) => Err(at(&path)(error.into())),
+        }
+    }
+
+    /// Takes the same lock once no other process holds it.
+    pub async fn lock_when_free(&self) -> Result<Lock, Error> {
+        let (path, file) = self.lock_file()?;
+        let file = lock::wait_for(file).await.map_err(at(&path))?;
+        Ok(Lock { _file: file })
+    }
+
+    fn lock_file(&self) -> Result<(PathBuf, File), Error> {
         let path = self.path("lock");
         let file = OpenOptions::new()
             .write(true)
@@ -116,14 +139,7 @@ impl StateDir {
             .mode(0o600)
             .open(&path)
             .map_err(at(&path))?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Lock { _file: file }),
-            Err(Errno::WOULDBLOCK) => Err(Error::Busy(path)),
-            Err(error) => Err(Error::Io {
-                path,
-                source: error.into(),
-            }),
-        }
+        Ok((path, file))
     }
 }
 
@@ -141,6 +157,8 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+
+    use futures::FutureExt;
 
     use super::*;
 
@@ -167,5 +185,16 @@ mod tests {
         assert!(matches!(dir.lock(), Err(Error::Busy(_))));
         drop(lock);
         dir.lock().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_process_can_wait_for_its_turn() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = StateDir::open(folder.path()).unwrap();
+        let lock = dir.lock().unwrap();
+        let mut second = Box::pin(dir.lock_when_free());
+        assert!(second.as_mut().now_or_never().is_none());
+        drop(lock);
+        second.await.unwrap();
     }
 }

@@ -90,6 +90,14 @@ impl Lab {
         file.to_str().unwrap().to_owned()
     }
 
+    fn guardian_log(&self) -> PathBuf {
+        self.folder.path().join("guardian.log")
+    }
+
+    fn guardian_says(&self, words: &str) -> bool {
+        fs::read_to_string(self.guardian_log()).is_ok_and(|log| log.contains(words))
+    }
+
     fn plan(&self, state: &Value) -> (String, i32) {
         self.agent(&["plan", "-f", &self.file(state)])
     }
@@ -607,6 +615,106 @@ fn killed_in_any_phase_the_host_is_before_or_after() {
     });
 }
 
+/// The guardian of the host in the test's namespace. Ends with the test.
+struct Guardian(Child);
+
+impl Guardian {
+    fn start(lab: &Lab) -> Self {
+        let log = File::create(lab.guardian_log()).unwrap();
+        let child = lab
+            .command(&["guard", "--log-text"])
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let guardian = Self(child);
+        wait_until("the guardian watches", || lab.guardian_says("guarding"));
+        guardian
+    }
+
+    /// Asks it to end, as the kubelet does.
+    fn ask_to_end(&self) {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+}
+
+impl Drop for Guardian {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_guardian_brings_the_host_of_a_killed_agent_back() {
+    thread::scope(|scope| {
+        // Before the end of the phase Apply there is no checkpoint, or a part of the change.
+        for phase in ["Probe", "Commit", "Note"] {
+            scope.spawn(move || {
+                in_namespace(|| {
+                    let lab = Lab::new();
+                    let untouched = picture();
+                    let mut guardian = Guardian::start(&lab);
+                    let (mut agent, hold) = lab.start_and_hold(&bridge(), phase);
+                    agent.kill().unwrap();
+                    agent.wait().unwrap();
+                    drop(hold);
+                    if phase == "Note" {
+                        // The change had been committed.
+                        guardian.ask_to_end();
+                        assert!(guardian.0.wait().unwrap().success());
+                        assert!(has_address("br1", "192.0.2.1"));
+                        assert!(!lab.guardian_says("rolling back"));
+                        return;
+                    }
+                    wait_until("the host is back", || {
+                        lab.guardian_says("as it was before the change")
+                    });
+                    is_as_before(&untouched, phase);
+                    // The next agent reports the change all the same.
+                    let (said, code) =
+                        lab.apply(&json!({"interfaces": [{"name": "eth1", "state": "up"}]}));
+                    assert!(
+                        code == 0
+                            && said.contains(&format!("in phase {phase}"))
+                            && said.contains("as it was before"),
+                        "{said}"
+                    );
+                    is_as_before(&untouched, &said);
+                });
+            });
+        }
+    });
+}
+
+#[test]
+fn the_guardian_ends_only_after_the_change_that_is_under_way() {
+    in_namespace(|| {
+        let lab = Lab::new();
+        let untouched = picture();
+        // A change that comes to its end is not the guardian's business.
+        let mut guardian = Guardian::start(&lab);
+        let (mut agent, hold) = lab.start_and_hold(&bridge(), "Probe");
+        guardian.ask_to_end();
+        drop(hold);
+        assert!(agent.wait().unwrap().success());
+        assert!(guardian.0.wait().unwrap().success());
+        assert!(has_address("br1", "192.0.2.1"));
+        assert!(!lab.guardian_says("rolling back"));
+        let (said, code) = lab.agent(&["rollback"]);
+        assert_eq!(code, 0, "{said}");
+        is_as_before(&untouched, &said);
+
+        let mut guardian = Guardian::start(&lab);
+        let (mut agent, _hold) = lab.start_and_hold(&bridge(), "Probe");
+        guardian.ask_to_end();
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+        assert!(guardian.0.wait().unwrap().success());
+        is_as_before(&untouched, "the guardian has ended");
+    });
+}
+
 #[test]
 fn killed_in_the_middle_of_an_apply_the_host_is_as_before() {
     // A removed bridge is harder to bring back than a new one to remove.
@@ -640,6 +748,8 @@ fn killed_in_the_middle_of_an_apply_the_host_is_as_before() {
         assert!(cost());
         let mut halfway = 0;
         for step in 0..8 {
+            // The guardian or the next agent brings the host back.
+            let guardian = (step % 2 == 1).then(|| Guardian::start(&lab));
             let (mut agent, hold) = lab.start_and_hold(&change, "Apply");
             // It must not come to its end before it is killed.
             let end = lab.hold("Probe");
@@ -650,6 +760,12 @@ fn killed_in_the_middle_of_an_apply_the_host_is_as_before() {
             agent.wait().unwrap();
             halfway += usize::from(!has_address("eth2", "192.0.2.7"));
             drop(end);
+            if guardian.is_some() {
+                wait_until("the host is back", || {
+                    lab.guardian_says("as it was before the change")
+                });
+                is_as_before(&untouched, &format!("guarded after {} ms", 3 * step));
+            }
             let (said, code) = lab.apply(&json!({"interfaces": [{"name": "eth1", "state": "up"}]}));
             assert_eq!(code, 0, "{said}");
             is_as_before(&untouched, &format!("killed after {} ms: {said}", 3 * step));

@@ -348,7 +348,7 @@ async fn transact(
         dir: StateDir::open(&common.state_dir)?,
         prober: common.prober(),
     };
-    match transactor.recover().await {
+    match transactor.recover(transactor.dir.lock()?).await {
         Ok(Some(interrupted)) => output::say_aside(&format!("Note: {interrupted}.")),
         Ok(None) => {}
         Err(failure) => bail!("an interrupted change cannot be cleaned up: {failure}"),

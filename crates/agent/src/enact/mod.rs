@@ -161,7 +161,10 @@ impl Enactor {
     /// then it is done when that is back.
     async fn clean_up(&mut self) -> Result<(), state_dir::Error> {
         self.is_unclean = false;
-        match self.settings.transactor.recover().await {
+        let transactor = &self.settings.transactor;
+        // The guardian may be rolling back.
+        let lock = transactor.dir.lock_when_free().await?;
+        match transactor.recover(lock).await {
             Ok(None) => {}
             Ok(Some(interrupted)) => {
                 tracing::warn!("{interrupted}");

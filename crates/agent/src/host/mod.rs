@@ -26,6 +26,7 @@ use nmstate::{ErrorKind, NetworkState, NmstateError};
 use serde_json::Value;
 use weft_node_network::{feasible, kernel_subset};
 
+pub(crate) use kernel::Checkpoint;
 pub use links::{Port, Seen};
 pub use machine::Machine;
 pub use peer::{DNS_HOST, Peer};

@@ -1,7 +1,8 @@
 //! One transaction for all policies of a node: the host is before or after, whatever happens.
 //!
 //! NetworkManager holds a checkpoint meanwhile. If the agent is killed, or cuts itself off for
-//! good, the checkpoint's time runs out and NetworkManager rolls back by itself.
+//! good, the checkpoint's time runs out and NetworkManager rolls back by itself. Without
+//! NetworkManager the [guardian](crate::guardian) does.
 
 mod failure;
 mod journal;

@@ -10,6 +10,7 @@ use super::{Failure, Journal, Phase, Transactor, is_as_desired, is_made, journal
 use crate::{
     history,
     host::{ApplyOptions, Query},
+    state_dir::Lock,
 };
 
 /// How long devices may take to be what they were, once NetworkManager has rolled back.
@@ -42,16 +43,12 @@ impl fmt::Display for Interrupted {
 }
 
 impl Transactor {
-    /// Cleans up after a transaction that did not come to its end. To be called at the start,
-    /// before anything else is changed.
+    /// Cleans up after a transaction that did not come to its end, under the lock of the agent's
+    /// folder. To be called at the start, before anything else is changed.
     ///
     /// # Errors
     /// The host could not be brought back. The journal stays, so that the next start tries again.
-    pub async fn recover(&self) -> Result<Option<Interrupted>, Failure> {
-        let _lock = self
-            .dir
-            .lock()
-            .map_err(|error| Failure::new(Phase::Plan, error.to_string()))?;
+    pub async fn recover(&self, _lock: Lock) -> Result<Option<Interrupted>, Failure> {
         let left = Journal::left(&self.dir)
             .map_err(|error| Failure::new(Phase::Rollback, error.to_string()))?;
         let Some((journal, states)) = left else {

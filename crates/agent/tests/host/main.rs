@@ -22,3 +22,4 @@ mod stacks;
 mod support;
 mod transactions;
 mod under_fire;
+mod without_network_manager;

@@ -16,6 +16,8 @@ use weft_plan::{Facts, Kind, Manifest, ManifestError, Unit, kinds};
 
 use super::{AGENT, Settings, config::Effective, settings::NAMESPACE};
 
+/// The container that brings a host without NetworkManager back.
+const GUARDIAN: &str = "guardian";
 /// The unit of the agent.
 pub(super) const AGENT_UNIT: &str = "agent";
 /// The unit of its namespace, which is never removed.
@@ -144,8 +146,13 @@ fn of(namespace: &str) -> String {
 }
 
 fn configure(pod: &mut PodSpec, effective: &Effective, settings: &Settings) -> Result<(), String> {
+    let kernel = effective.without_network_manager == WithoutNetworkManager::ConfigureKernel;
+    pod.containers
+        .retain(|container| kernel || container.name != GUARDIAN);
     set_images(pod, |container| {
-        (container == AGENT).then(|| settings.image.clone())
+        [AGENT, GUARDIAN]
+            .contains(&container)
+            .then(|| settings.image.clone())
     })?;
     pod.affinity.clone_from(&effective.affinity);
     pod.node_selector = Some(effective.node_selector.clone());
@@ -153,28 +160,34 @@ fn configure(pod: &mut PodSpec, effective: &Effective, settings: &Settings) -> R
     for container in containers(pod) {
         container.image_pull_policy = Some(settings.image_pull_policy.to_string());
         let variables = container.env.get_or_insert_default();
-        set(variables, "PROBE_DNS_HOST", &effective.dns_probe);
         set(variables, "LOG_LEVEL", &effective.log_level);
-        for (name, value) in &settings.of_agents {
-            set(variables, name, &value.to_string());
-        }
-        if effective.without_network_manager == WithoutNetworkManager::ConfigureKernel {
-            set(
-                variables,
-                "WEFT_AGENT_WITHOUT_NETWORK_MANAGER",
-                "ConfigureKernel",
-            );
-        }
-        for (name, patterns) in [
-            ("INTERFACES_INCLUDE", &effective.include),
-            ("INTERFACES_EXCLUDE", &effective.exclude),
-        ] {
-            if !patterns.is_empty() {
-                set(variables, name, &patterns.join(" "));
-            }
+        if container.name == AGENT {
+            configure_agent(variables, effective, settings);
         }
     }
     Ok(())
+}
+
+fn configure_agent(variables: &mut Vec<EnvVar>, effective: &Effective, settings: &Settings) {
+    set(variables, "PROBE_DNS_HOST", &effective.dns_probe);
+    for (name, value) in &settings.of_agents {
+        set(variables, name, &value.to_string());
+    }
+    if effective.without_network_manager == WithoutNetworkManager::ConfigureKernel {
+        set(
+            variables,
+            "WEFT_AGENT_WITHOUT_NETWORK_MANAGER",
+            "ConfigureKernel",
+        );
+    }
+    for (name, patterns) in [
+        ("INTERFACES_INCLUDE", &effective.include),
+        ("INTERFACES_EXCLUDE", &effective.exclude),
+    ] {
+        if !patterns.is_empty() {
+            set(variables, name, &patterns.join(" "));
+        }
+    }
 }
 
 /// An agent that is kept from a node by the startup taint would never make it ready.

@@ -159,6 +159,9 @@ fn the_job_of_the_examples_has_the_pod_of_the_daemon_set() {
     };
     let (mut of_job, mut of_set) = (pod(ON_DEMAND), pod(AGENT));
     assert_eq!(of_job["containers"][0]["args"], json!(["once"]));
+    // Only hosts without NetworkManager have a guardian.
+    let containers = of_set["containers"].as_array_mut().unwrap();
+    assert_eq!(containers.remove(1)["name"], "guardian");
     for (pod, own, of_container) in [
         (
             &mut of_job,

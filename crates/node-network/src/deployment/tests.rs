@@ -54,37 +54,81 @@ fn variable(decision: &Decision, name: &str) -> Value {
         .map_or(Value::Null, |variable| variable["value"].clone())
 }
 
+/// The container of the agent, with these variables besides those that it always has.
+fn needs_of_agent(variables: &[&str]) -> Value {
+    let env = [
+        "NODE_NAME",
+        "POD_NAME",
+        "POD_NAMESPACE",
+        "NMSTATE_INSTANCE_NODE_LOCK_FILE",
+        "PROBE_DNS_HOST",
+        "LOG_LEVEL",
+    ];
+    let env = [&env, variables].concat();
+    json!({
+        "adds": ["NET_ADMIN", "NET_RAW", "DAC_OVERRIDE"], "drops": ["ALL"],
+        "env": env,
+        "hostNetwork": true,
+        "livenessProbe": {
+            "exec": {"command": ["/usr/bin/weft-agent", "health", "--live"]},
+            "failureThreshold": 5, "periodSeconds": 60, "timeoutSeconds": 10
+        },
+        "noEscalation": true, "readOnlyRoot": true,
+        "readinessProbe": {
+            "exec": {"command": ["/usr/bin/weft-agent", "health"]}, "periodSeconds": 5,
+            "timeoutSeconds": 5
+        },
+        "user": 0,
+        "writable": [
+            "/run/dbus", "/run/openvswitch", "/etc/systemd/network", "/var/k8s_nmstate",
+            "/var/lib/weft-agent"
+        ]
+    })
+}
+
 /// The table is complete: what is not in it is not in the container.
 #[test]
 fn the_agent_is_given_what_it_needs() {
     let decision = decide(json!({}));
     needs::assert_given(
         objects(&decision).map(Manifest::body),
-        vec![(
-            "nmstate-handler/nmstate-handler",
-            json!({
-                "adds": ["NET_ADMIN", "NET_RAW", "DAC_OVERRIDE"], "drops": ["ALL"],
-                "env": [
-                    "NODE_NAME", "POD_NAME", "POD_NAMESPACE", "NMSTATE_INSTANCE_NODE_LOCK_FILE",
-                    "PROBE_DNS_HOST", "LOG_LEVEL"
-                ],
-                "hostNetwork": true,
-                "livenessProbe": {
-                    "exec": {"command": ["/usr/bin/weft-agent", "health", "--live"]},
-                    "failureThreshold": 5, "periodSeconds": 60, "timeoutSeconds": 10
-                },
-                "noEscalation": true, "readOnlyRoot": true,
-                "readinessProbe": {
-                    "exec": {"command": ["/usr/bin/weft-agent", "health"]}, "periodSeconds": 5,
-                    "timeoutSeconds": 5
-                },
-                "user": 0,
-                "writable": [
-                    "/run/dbus", "/run/openvswitch", "/etc/systemd/network", "/var/k8s_nmstate",
-                    "/var/lib/weft-agent"
-                ]
-            }),
-        )],
+        vec![("nmstate-handler/nmstate-handler", needs_of_agent(&[]))],
+    );
+}
+
+#[test]
+fn a_guardian_brings_hosts_without_network_manager_back() {
+    let names = |decision: &Decision| -> Vec<Value> {
+        let pod = pod(decision);
+        let containers = pod["containers"].as_array().unwrap();
+        containers.iter().map(|one| one["name"].clone()).collect()
+    };
+    assert_eq!(names(&decide(json!({}))), ["nmstate-handler"]);
+    let decision = decide(json!({"withoutNetworkManager": "ConfigureKernel", "logLevel": "debug"}));
+    assert_eq!(names(&decision), ["nmstate-handler", "guardian"]);
+    let container = pod(&decision)["containers"][1].clone();
+    assert_eq!(container["args"], json!(["guard"]));
+    assert_eq!(container["image"], settings::IMAGE);
+    assert_eq!(
+        container["env"],
+        json!([{"name": "LOG_LEVEL", "value": "debug"}])
+    );
+    needs::assert_given(
+        objects(&decision).map(Manifest::body),
+        vec![
+            (
+                "nmstate-handler/nmstate-handler",
+                needs_of_agent(&["WEFT_AGENT_WITHOUT_NETWORK_MANAGER"]),
+            ),
+            (
+                "nmstate-handler/guardian",
+                json!({
+                    "adds": ["NET_ADMIN"], "drops": ["ALL"], "env": ["LOG_LEVEL"],
+                    "hostNetwork": true, "noEscalation": true, "readOnlyRoot": true, "run": ["guard"], "user": 0,
+                    "writable": ["/var/lib/weft-agent"]
+                }),
+            ),
+        ],
     );
 }
 

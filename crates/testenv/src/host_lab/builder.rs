@@ -32,6 +32,7 @@ pub struct HostLabBuilder {
     cards: u8,
     pods_managed: bool,
     open_vswitch: bool,
+    network_manager: bool,
     audit: bool,
     garbage_collector: bool,
 }
@@ -44,6 +45,7 @@ impl HostLabBuilder {
             cards: 3,
             pods_managed: false,
             open_vswitch: false,
+            network_manager: true,
             audit: false,
             garbage_collector: true,
         }
@@ -84,6 +86,14 @@ impl HostLabBuilder {
     #[must_use]
     pub fn open_vswitch(mut self) -> Self {
         self.open_vswitch = true;
+        self
+    }
+
+    /// Sets whether the hosts have NetworkManager and a D-Bus, true by default. Without them the
+    /// kernel alone has `eth0`.
+    #[must_use]
+    pub fn network_manager(mut self, runs: bool) -> Self {
+        self.network_manager = runs;
         self
     }
 
@@ -205,6 +215,7 @@ impl HostLabBuilder {
         let programs = HostPrograms {
             folder: programs,
             open_vswitch: self.open_vswitch,
+            network_manager: self.network_manager,
         };
         for (index, name) in (1..).zip(self.names()) {
             hosts.hosts.push(Host::start(

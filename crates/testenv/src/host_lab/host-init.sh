@@ -2,16 +2,16 @@
 # Process 1 of a host: a D-Bus system bus and NetworkManager, in network, mount, UTS, IPC and PID namespaces of their own. It sees the machine's files,
 # but writes none of them: what a host's network is configured by is its own. Killing it ends every process and every mount of the host.
 #
-# usage: host-init.sh NAME ADDRESS GATEWAY FOLDER PROGRAMS [OVS]
+# usage: host-init.sh NAME ADDRESS GATEWAY FOLDER PROGRAMS SERVICES
 #   FOLDER: its logs, and NetworkManager.conf   PROGRAMS: NetworkManager, D-Bus and Open vSwitch are in the usr/ of this folder; / is the machine's own
-#   OVS: not empty: with Open vSwitch
+#   SERVICES: nm for D-Bus and NetworkManager, nm-ovs for Open vSwitch too, none for no service
 set -eu
-name=$1 address=$2 gateway=$3 folder=$4 programs=$5 ovs=${6:-}
+name=$1 address=$2 gateway=$3 folder=$4 programs=$5 services=$6
 
 # Opened before anything is mounted over the folder.
 exec {network_manager_log}>>"$folder/NetworkManager.log" {dbus_log}>>"$folder/dbus.log"
 configuration=$(<"$folder/NetworkManager.conf")
-if [ -n "$ovs" ]; then exec {ovs_log}>>"$folder/openvswitch.log"; fi
+if [ "$services" = nm-ovs ]; then exec {ovs_log}>>"$folder/openvswitch.log"; fi
 # Newer programs and libraries over the machine's, whose others run with them.
 if [ "$programs" != / ]; then mount -t overlay -o "ro,lowerdir=$programs/usr:/usr" overlay /usr; fi
 hostname "$name"
@@ -67,6 +67,15 @@ ip link set lo up
 # The lab plugs in the cards, this one last.
 until [ -e /sys/class/net/eth0 ]; do sleep 0.02; done
 
+if [ "$services" = none ]; then
+  ip link set eth0 up
+  ip address add "$address/24" dev eth0
+  ip route add default via "$gateway"
+  sleep infinity &
+  wait
+  exit
+fi
+
 # service NAME LOG COMMAND...: started again whenever it ends, unless /run/NAME.stopped is there
 service() {
   local unit=$1 log=$2
@@ -83,7 +92,7 @@ service() {
 
 service dbus "$dbus_log" dbus-daemon --system --nofork --nopidfile --nosyslog &
 until [ -S /run/dbus/system_bus_socket ]; do sleep 0.02; done
-if [ -n "$ovs" ]; then
+if [ "$services" = nm-ovs ]; then
   mkdir -p /run/openvswitch /var/log/openvswitch /var/lib/openvswitch
   ovsdb-tool create /var/lib/openvswitch/conf.db /usr/share/openvswitch/vswitch.ovsschema
   socket=/run/openvswitch/db.sock

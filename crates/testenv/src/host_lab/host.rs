@@ -28,6 +28,8 @@ pub(super) struct HostPrograms<'a> {
     pub(super) folder: &'a Path,
     /// True if Open vSwitch runs too. It is in `usr` as well.
     pub(super) open_vswitch: bool,
+    /// True if NetworkManager and D-Bus run.
+    pub(super) network_manager: bool,
 }
 
 /// A host of a [`HostLab`](super::HostLab). Killed on drop, with all that runs on it.
@@ -37,6 +39,7 @@ pub struct Host {
     index: u8,
     init: Init,
     dir: PathBuf,
+    network_manager: bool,
     /// Programs so far, for the names of their logs.
     programs: AtomicU32,
 }
@@ -64,9 +67,12 @@ impl Host {
         );
         let [folder, usr] = [dir.as_path(), programs.folder].map(|path| path.display().to_string());
         let mut args = vec![name.to_owned(), address, router, folder, usr];
-        if programs.open_vswitch {
-            args.push("ovs".into());
-        }
+        let services = match (programs.network_manager, programs.open_vswitch) {
+            (false, _) => "none",
+            (true, false) => "nm",
+            (true, true) => "nm-ovs",
+        };
+        args.push(services.to_owned());
         let init = Init::start(
             &script,
             &args.iter().map(String::as_str).collect::<Vec<_>>(),
@@ -78,6 +84,7 @@ impl Host {
             index,
             init,
             dir,
+            network_manager: programs.network_manager,
             programs: AtomicU32::new(0),
         })
     }
@@ -243,8 +250,17 @@ impl Host {
         self.wait_ready().await
     }
 
-    /// Waits until NetworkManager has done what it does at its start: `eth0` is up, as configured.
+    /// Waits until `eth0` is up, as configured, and NetworkManager has done what it does at its
+    /// start.
     pub(super) async fn wait_ready(&self) -> Result<()> {
+        if !self.network_manager {
+            return self
+                .wait_for("eth0 has no route to the gateway", async || {
+                    let route = self.exec(&["ip", "route", "show", "default"]).await;
+                    Ok(route.is_ok_and(|route| !route.is_empty()))
+                })
+                .await;
+        }
         self.wait_for("NetworkManager is not ready", async || {
             let state = self
                 .exec(&["nmcli", "-t", "-f", "STATE,STARTUP", "general"])

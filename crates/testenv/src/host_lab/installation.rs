@@ -181,9 +181,40 @@ impl Installation {
         args: &[&str],
         variables: &[(&str, &str)],
     ) -> Result<Program> {
+        self.run_container(host, DAEMON_SET, args, variables).await
+    }
+
+    /// Starts the container `guardian` of the agent's pod on a host.
+    ///
+    /// # Errors
+    /// The DaemonSet has none: NMState says nothing of hosts without NetworkManager.
+    pub async fn run_guardian(&self, host: &str) -> Result<Program> {
+        self.run_container(host, "guardian", &[], &[]).await
+    }
+
+    async fn run_container(
+        &self,
+        host: &str,
+        name: &str,
+        args: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Result<Program> {
         let host = self.lab.host(host)?;
         let daemon_set = self.daemon_set().await?;
-        let container = &daemon_set["spec"]["template"]["spec"]["containers"][0];
+        let container = daemon_set["spec"]["template"]["spec"]["containers"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|container| container["name"] == name)
+            .with_context(|| format!("{DAEMON_SET} has no container {name}"))?;
+        let of_container: Option<Vec<String>> =
+            serde_json::from_value(container["args"].clone()).context("its arguments")?;
+        let of_container = of_container.unwrap_or_default();
+        let args: Vec<_> = of_container
+            .iter()
+            .map(String::as_str)
+            .chain(args.iter().copied())
+            .collect();
         let mut all = environment(
             container,
             host.name(),
@@ -201,7 +232,7 @@ impl Installation {
         let environment: Vec<_> = all.into_iter().collect();
         host.start_confined(
             &agent::program()?,
-            args,
+            &args,
             &environment,
             &capabilities(container)?,
         )

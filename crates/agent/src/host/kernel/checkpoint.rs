@@ -1,6 +1,6 @@
 //! The checkpoint of a change without NetworkManager: a file in the agent's folder, so that the
-//! next process finds it when this one is killed, and a time after which the agent rolls back by
-//! itself.
+//! [guardian](crate::guardian) or the next agent finds it when this process is killed, and a time
+//! after which the agent rolls back by itself.
 
 use std::{fs, time::Duration};
 
@@ -43,7 +43,7 @@ impl Checkpoint {
             return Err(HostError::Nmstate {
                 kind: ErrorKind::PluginFailure,
                 message: format!(
-                    "an earlier change of this host is not finished: the next start of the agent rolls back its checkpoint {}",
+                    "an earlier change of this host is not finished: the guardian or the next start of the agent rolls back its checkpoint {}",
                     self.dir.path(FILE).display()
                 ),
             });

@@ -13,7 +13,8 @@ mod snapshot;
 
 use nmstate::{InterfaceState, NetworkState};
 
-use self::{checkpoint::Checkpoint, snapshot::Snapshot};
+pub(crate) use self::checkpoint::Checkpoint;
+use self::snapshot::Snapshot;
 use super::{
     ApplyOptions, Backend, HostError, Query, WithoutNetworkManager,
     links::Links,
