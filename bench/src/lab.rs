@@ -103,7 +103,10 @@ impl<'a> Lab<'a> {
         control_plane
             .kubectl_with_input(
                 &["apply", "-f", "-"],
-                &setup.run(&["manifests", "--domains", setup.domain.name], "")?,
+                &setup.run(
+                    &["manifests", "--split", "--domains", setup.domain.name],
+                    "",
+                )?,
             )
             .await?;
         let rest = Rest::new(control_plane.client());

@@ -372,7 +372,7 @@ fn the_nodes_networks_are_asked_of_their_own_operator_unless_somebody_has() {
     assert!(
         decision.notices[0]
             .message
-            .contains("weft manifests --domains node-network"),
+            .contains("weft manifests --domains addons,node-network"),
         "{:?}",
         decision.notices
     );

@@ -42,6 +42,7 @@ pub fn installations(site: &Site) -> Result<Vec<Installation>> {
             single: layout,
             namespace,
             image: "",
+            agent_image: "",
             image_pull_policy: "",
             api_server: None,
             placement_namespaces: served.as_ref(),

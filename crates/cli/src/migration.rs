@@ -121,6 +121,7 @@ impl Inspection {
             single: false,
             namespace: self.namespace.as_deref(),
             image: OPERATOR_IMAGE,
+            agent_image: "",
             image_pull_policy: "IfNotPresent",
             api_server: None,
             placement_namespaces: None,
@@ -365,7 +366,7 @@ impl Inspection {
             ),
         };
         format!(
-            "weft manifests --domains {}{namespace}{served} | kubectl apply -f -",
+            "weft manifests --split --domains {}{namespace}{served} | kubectl apply -f -",
             self.site.entry.name
         )
     }

@@ -25,12 +25,9 @@ use crate::domains::{Entry, Environment};
 
 /// How to install Weft for this domain.
 pub fn how_to_install(domain: &str) -> String {
-    let domains = if domain == "addons" {
-        String::new()
-    } else {
-        format!(" --domains {domain}")
-    };
-    format!("install it: weft manifests{domains} | kubectl apply -f -")
+    format!(
+        "install it: weft manifests --domains {domain} | kubectl apply -f - (name the domains that Weft serves already, too)"
+    )
 }
 
 /// Which cluster.

@@ -216,7 +216,7 @@ impl<'a> Uninstall<'a> {
                     .collect();
                 if !others.is_empty() {
                     let why = format!(
-                        "it serves {} too: weft manifests --single --domains {} | kubectl apply -f -",
+                        "it serves {} too: weft manifests --domains {} | kubectl apply -f -",
                         others.join(", "),
                         others.join(",")
                     );

@@ -185,6 +185,14 @@ fn wrong_usage_is_told_with_the_way_out() {
             vec!["manifests", "--image-pull-policy", "always"],
             "[possible values: Always, IfNotPresent, Never]",
         ),
+        (
+            vec!["manifests", "--image", "https://registry.example/weft:1"],
+            "\"https://registry.example/weft:1\" is not the reference of a container image",
+        ),
+        (
+            vec!["manifests", "--agent-image", "registry.example/Agent"],
+            "write it like registry.example/team/image:v1",
+        ),
     ] {
         let run = weft(Path::new("."), &arguments);
         assert_eq!(

@@ -48,10 +48,10 @@ async fn can(cluster: &ControlPlane, kubeconfig: &Path, arguments: &[&str]) -> b
 #[tokio::test]
 async fn the_operator_can_deploy_everything_and_take_it_away_again() {
     let cluster = ControlPlane::builder().nodes(1).start().await.unwrap();
-    install(&cluster, &["manifests"]).await;
+    install(&cluster, &["manifests", "--split", "--domains", "addons"]).await;
     // kubectl calls an object configured where the server leaves an empty value out. It is not
     // changed by that.
-    install(&cluster, &["manifests"]).await;
+    install(&cluster, &["manifests", "--split", "--domains", "addons"]).await;
     let kinds = "crds,clusterroles,deployments,validatingadmissionpolicies,validatingadmissionpolicybindings";
     let generations = cluster
         .kubectl(&[
@@ -161,11 +161,7 @@ async fn the_operator_can_deploy_everything_and_take_it_away_again() {
 #[tokio::test]
 async fn a_single_operator_runs_restricted_and_reaches_its_operands() {
     let cluster = ControlPlane::builder().nodes(1).start().await.unwrap();
-    install(
-        &cluster,
-        &["manifests", "--single", "--components", "multus"],
-    )
-    .await;
+    install(&cluster, &["manifests", "--components", "multus"]).await;
     wait_for(
         &cluster,
         &[

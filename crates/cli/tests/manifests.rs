@@ -35,7 +35,7 @@ fn all_rules(objects: &[Value]) -> impl Iterator<Item = &Value> {
 
 #[test]
 fn an_installation_has_all_its_objects_in_order() {
-    let text = printed(&["manifests"]);
+    let text = printed(&["manifests", "--split", "--domains", "addons"]);
     let objects = objects(&text);
     let name = "cluster-network-addons-operator";
     let titles: Vec<String> = objects.iter().map(title).collect();
@@ -73,7 +73,11 @@ fn an_installation_has_all_its_objects_in_order() {
     for object in objects {
         Manifest::new(object).unwrap();
     }
-    assert_eq!(text, printed(&["manifests"]), "equal calls give equal text");
+    assert_eq!(
+        text,
+        printed(&["manifests", "--split", "--domains", "addons"]),
+        "equal calls give equal text"
+    );
 }
 
 #[test]
@@ -99,6 +103,9 @@ fn the_definitions_are_those_in_the_tree() {
 fn the_deployment_is_fit_for_the_strictest_namespace_and_knows_all_images() {
     let objects = objects(&printed(&[
         "manifests",
+        "--split",
+        "--domains",
+        "addons",
         "--image",
         "registry.example/weft:1",
         "--image-pull-policy",
@@ -185,9 +192,9 @@ fn the_deployment_is_fit_for_the_strictest_namespace_and_knows_all_images() {
 fn no_rule_has_a_star_or_is_open_by_an_empty_list_of_names() {
     for arguments in [
         vec!["manifests"],
-        vec!["manifests", "--single"],
+        vec!["manifests", "--split"],
         vec!["manifests", "--components", "multus"],
-        vec!["manifests", "--domains", "node-network"],
+        vec!["manifests", "--split", "--domains", "node-network"],
     ] {
         let objects = objects(&printed(&arguments));
         assert!(all_rules(&objects).count() > 10);
@@ -221,7 +228,11 @@ fn no_file_has_a_star_in_a_rule() {
 #[test]
 fn roles_for_users_let_view_read_all_kinds_and_write_none() {
     const AGGREGATE: &str = "rbac.authorization.k8s.io/aggregate-to-";
-    for layout in [&[][..], &["--single"], &["--namespace", "elsewhere"]] {
+    for layout in [
+        &[][..],
+        &["--split"],
+        &["--split", "--namespace", "elsewhere"],
+    ] {
         for domain in ["addons", "cluster-network", "node-network", "placement"] {
             let arguments = [&["manifests", "--domains", domain], layout].concat();
             let objects = objects(&printed(&arguments));
@@ -321,10 +332,13 @@ fn the_agent_reads_secrets_of_its_namespace_only_and_changes_no_node() {
 fn the_operator_of_node_networks_has_the_originals_name_and_definitions() {
     let objects = objects(&printed(&[
         "manifests",
+        "--split",
         "--domains",
         "node-network",
         "--image",
         "registry.example/weft:1",
+        "--agent-image",
+        "registry.example/agent:2",
     ]));
     for kind in [
         "nmstates",
@@ -349,7 +363,7 @@ fn the_operator_of_node_networks_has_the_originals_name_and_definitions() {
         .unwrap();
     let agent = json!({
         "name": "RELATED_IMAGE_HANDLER_IMAGE",
-        "value": format!("localhost/weft-agent:{}", env!("CARGO_PKG_VERSION"))
+        "value": "registry.example/agent:2"
     });
     assert!(environment.contains(&agent), "{environment:#?}");
     for policy in ["weft-node-network-agents", "weft-node-network-policies"] {
@@ -360,10 +374,83 @@ fn the_operator_of_node_networks_has_the_originals_name_and_definitions() {
     }
 }
 
+/// The environment variables of the only Deployment among these objects.
+fn environment(objects: &[Value]) -> Vec<(String, String)> {
+    let deployment = objects.iter().find(|object| object["kind"] == "Deployment");
+    let variables = &deployment.unwrap()["spec"]["template"]["spec"]["containers"][0]["env"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let variables = variables.as_array().unwrap().iter();
+    variables
+        .map(|variable| (text(&variable["name"]), text(&variable["value"])))
+        .collect()
+}
+
+#[test]
+fn by_default_one_operator_serves_what_needs_no_facts_of_the_cluster() {
+    let default = printed(&["manifests"]);
+    assert_eq!(
+        default,
+        printed(&["manifests", "--domains", "addons,node-network"])
+    );
+    let objects = objects(&default);
+    let deployment = find(&objects, "Deployment weft-operator");
+    assert_eq!(deployment["metadata"]["namespace"], "weft-system");
+    let agent = format!("localhost/weft-agent:{}", env!("CARGO_PKG_VERSION"));
+    assert!(environment(&objects).contains(&("RELATED_IMAGE_HANDLER_IMAGE".to_owned(), agent)));
+}
+
+#[test]
+fn the_agents_have_the_chosen_image_and_pull_policy() {
+    let objects = objects(&printed(&[
+        "manifests",
+        "--agent-image",
+        "registry.example/agent@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        "--image-pull-policy",
+        "Always",
+    ]));
+    let found = environment(&objects);
+    let value = |name: &str| {
+        let variable = found.iter().find(|(found, _)| found == name);
+        variable.map(|(_, value)| value.as_str())
+    };
+    assert!(
+        value("RELATED_IMAGE_HANDLER_IMAGE")
+            .unwrap()
+            .starts_with("registry.example/agent@sha256:0123")
+    );
+    assert_eq!(value("HANDLER_IMAGE_PULL_POLICY"), Some("Always"));
+}
+
+#[test]
+fn components_of_one_domain_leave_the_others_whole() {
+    let names = |arguments: &[&str]| -> BTreeSet<String> {
+        let all = objects(&printed(&[&["manifests"], arguments].concat()));
+        all.iter()
+            .filter(|object| object["kind"] == "ClusterRole")
+            .map(Value::to_string)
+            .collect()
+    };
+    let addons = names(&["--domains", "addons"]);
+    let both = names(&[
+        "--domains",
+        "addons,cluster-network",
+        "--components",
+        "flannel",
+    ]);
+    assert!(addons.is_subset(&both));
+    let flannel = names(&["--domains", "cluster-network", "--components", "flannel"]);
+    assert!(flannel.is_subset(&both));
+}
+
 #[test]
 fn permissions_follow_the_chosen_components() {
     let rules = |components: &str| {
-        let objects = objects(&printed(&["manifests", "--components", components]));
+        let objects = objects(&printed(&[
+            "manifests",
+            "--split",
+            "--components",
+            components,
+        ]));
         all_rules(&objects)
             .map(Value::to_string)
             .collect::<Vec<_>>()
@@ -391,10 +478,11 @@ fn operators_tolerate_the_startup_taint_of_nodes() {
     for layout in [
         &[
             "manifests",
+            "--split",
             "--domains",
             "addons,cluster-network,node-network",
         ][..],
-        &["manifests", "--single", "--domains", "addons,node-network"],
+        &["manifests", "--domains", "addons,node-network"],
     ] {
         let objects = objects(&printed(layout));
         let operators = objects.iter().filter(|object| {
@@ -438,7 +526,12 @@ fn kinds_that_no_chosen_component_has_are_in_no_rule() {
         ("kubemacpool,ovs", &[WEBHOOKS, SECRETS, CONSTRAINTS]),
     ];
     for (components, expected) in sets {
-        let objects = objects(&printed(&["manifests", "--components", components]));
+        let objects = objects(&printed(&[
+            "manifests",
+            "--split",
+            "--components",
+            components,
+        ]));
         let named: BTreeSet<&str> = all_rules(&objects)
             .flat_map(|rule| rule["resources"].as_array().into_iter().flatten())
             .filter_map(Value::as_str)
@@ -467,7 +560,7 @@ fn kinds_that_no_chosen_component_has_are_in_no_rule() {
         );
     }
     // With all components, the manifests leave the variable out.
-    let all = printed(&["manifests"]);
+    let all = printed(&["manifests", "--split", "--domains", "addons"]);
     assert!(!all.contains("WEFT_ADDONS_COMPONENTS") && ALL.iter().all(|kind| all.contains(kind)));
 }
 
@@ -495,14 +588,13 @@ fn no_operator_and_no_operand_reads_secrets_of_the_whole_cluster() {
     };
     for domain in ["addons", "cluster-network", "node-network", "placement"] {
         reads(
-            &objects(&printed(&["manifests", "--domains", domain])),
+            &objects(&printed(&["manifests", "--split", "--domains", domain])),
             domain,
         );
     }
     reads(
         &objects(&printed(&[
             "manifests",
-            "--single",
             "--domains",
             "addons,cluster-network,node-network,placement",
         ])),
@@ -535,7 +627,7 @@ fn no_operator_and_no_operand_reads_secrets_of_the_whole_cluster() {
 /// is held by the operator.
 #[test]
 fn the_operator_holds_all_that_it_grants() {
-    let held = objects(&printed(&["manifests"]));
+    let held = objects(&printed(&["manifests", "--split", "--domains", "addons"]));
     let holds = |kind: &str, group: &Value, resource: &Value, verb: &Value, names: &Value| {
         held.iter()
             .filter(|role| role["kind"] == kind || role["kind"] == "ClusterRole")
@@ -598,7 +690,14 @@ fn product<'a>(a: &'a Value, b: &'a Value, c: &'a Value) -> Vec<(&'a Value, &'a 
 
 #[test]
 fn another_namespace_is_used_throughout() {
-    let text = printed(&["manifests", "--namespace", "elsewhere"]);
+    let text = printed(&[
+        "manifests",
+        "--split",
+        "--domains",
+        "addons",
+        "--namespace",
+        "elsewhere",
+    ]);
     let objects = objects(&text);
     for object in &objects {
         let namespaces = [
@@ -660,10 +759,10 @@ fn manifests_have_no_namespace_that_others_may_use() {
     let (mut seen, mut needed) = (BTreeSet::new(), BTreeSet::new());
     for domains in DOMAINS {
         for layout in [
-            &[][..],
-            &["--single"],
+            &["--split"][..],
+            &[],
+            &["--split", "--namespace", "elsewhere"],
             &["--namespace", "elsewhere"],
-            &["--single", "--namespace", "elsewhere"],
         ] {
             for served in ["openstack,lab", "*", "weft-placement"] {
                 let arguments = [
@@ -738,7 +837,7 @@ fn manifests_have_no_namespace_that_others_may_use() {
 
 #[test]
 fn one_operator_for_all_domains_has_names_of_its_own() {
-    let objects = objects(&printed(&["manifests", "--single"]));
+    let objects = objects(&printed(&["manifests", "--domains", "addons"]));
     let account =
         json!([{"kind": "ServiceAccount", "name": "weft-operator", "namespace": "weft-system"}]);
     for object in &objects {
@@ -786,7 +885,14 @@ fn files_have_the_names_that_automation_knows() {
     let folder = tempfile::tempdir().unwrap();
     let run = weft(
         folder.path(),
-        &["manifests", "-o", "made/here", "--components", "multus,ovs"],
+        &[
+            "manifests",
+            "-o",
+            "made/here",
+            "--split",
+            "--components",
+            "multus,ovs",
+        ],
     );
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
     let made = folder.path().join("made/here");
@@ -827,7 +933,12 @@ fn files_have_the_names_that_automation_knows() {
     .collect();
     assert_eq!(
         all,
-        objects(&printed(&["manifests", "--components", "multus,ovs"]))
+        objects(&printed(&[
+            "manifests",
+            "--split",
+            "--components",
+            "multus,ovs"
+        ]))
     );
 }
 
@@ -936,7 +1047,11 @@ fn invalid_options_render_nothing() {
 fn placement_has_roles_in_served_namespaces_and_everywhere_by_choice() {
     let roles = |arguments: &[&str]| -> Vec<String> {
         let all = objects(&printed(
-            &[&["manifests", "--domains", "placement"], arguments].concat(),
+            &[
+                &["manifests", "--split", "--domains", "placement"],
+                arguments,
+            ]
+            .concat(),
         ));
         let text = |object: &Value, pointer: &str| {
             object
@@ -965,6 +1080,7 @@ fn placement_has_roles_in_served_namespaces_and_everywhere_by_choice() {
     assert_eq!(roles(&["--placement-namespaces", "*"]), ["ClusterRole "]);
     let all = objects(&printed(&[
         "manifests",
+        "--split",
         "--domains",
         "placement",
         "--placement-namespaces",
@@ -982,8 +1098,8 @@ fn placement_has_roles_in_served_namespaces_and_everywhere_by_choice() {
 #[test]
 fn the_operator_is_told_the_keystones_that_manifests_lists() {
     for (arguments, operator) in [
-        (&[][..], "weft-placement-operator"),
-        (&["--single"], "weft-operator"),
+        (&["--split"][..], "weft-placement-operator"),
+        (&[], "weft-operator"),
     ] {
         let listed = [
             "manifests",
@@ -1033,14 +1149,17 @@ fn the_operator_is_told_the_keystones_that_manifests_lists() {
 #[test]
 fn monitoring_is_added_for_operators_that_do_not_make_it() {
     for (arguments, operator) in [
-        (&["--domains", "addons"][..], None),
-        (&["--domains", "node-network"], None),
+        (&["--split", "--domains", "addons"][..], None),
+        (&["--split", "--domains", "node-network"], None),
         (
-            &["--domains", "cluster-network"],
+            &["--split", "--domains", "cluster-network"],
             Some("cluster-network-operator"),
         ),
-        (&["--domains", "placement"], Some("weft-placement-operator")),
-        (&["--single"], Some("weft-operator")),
+        (
+            &["--split", "--domains", "placement"],
+            Some("weft-placement-operator"),
+        ),
+        (&["--domains", "addons"], Some("weft-operator")),
     ] {
         let print =
             |more: &[&str]| objects(&printed(&[&["manifests"][..], arguments, more].concat()));

@@ -72,7 +72,7 @@ mod tests {
                     ] {
                         shared.lock().feed(&source, change);
                     }
-                    held_by_another(&*domain, &shared).is_some()
+                    held_by_another(&*domain, "weft-system", &shared).is_some()
                 };
                 assert_eq!(
                     (is_held(1), is_held(0)),
@@ -80,6 +80,33 @@ mod tests {
                     "{name}: {kind} {operator}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn an_operator_for_all_domains_yields_to_one_for_each() {
+        for name in DOMAINS {
+            let domain = open(name, &|_| None).unwrap().served.domain();
+            let (kind, operator) = domain.operators()[0];
+            let is_held = |own: &str, replicas| {
+                let mut workload = original(kind, operator, replicas);
+                workload["metadata"]["labels"] = json!({"weft.network/component": "operator"});
+                let (shared, source) = (Shared::default(), Source::Operators(kind, operator));
+                shared.lock().expect(source.clone());
+                for change in [
+                    Change::Restarted,
+                    Change::Listed(workload),
+                    Change::Complete,
+                ] {
+                    shared.lock().feed(&source, change);
+                }
+                held_by_another(&*domain, own, &shared).map(|blocked| blocked.reason)
+            };
+            let running = Some("OtherOperatorRunning");
+            assert_eq!(is_held("weft-system", 1), running, "{name}");
+            assert_eq!(is_held("weft-system", 0), None, "{name}");
+            // It is the operator itself.
+            assert_eq!(is_held("openshift-network-operator", 1), None, "{name}");
         }
     }
 }

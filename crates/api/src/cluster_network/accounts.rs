@@ -12,7 +12,7 @@ pub const NODES_POLICY: &str = "weft-cluster-network-nodes";
 /// The policy about the operator, and its binding.
 pub const OPERATOR_POLICY: &str = "weft-cluster-network-operator";
 /// The variable of that policy that names namespaces of other domains, where one account serves
-/// several. `weft manifests --single` fills it in.
+/// several. `weft manifests` without `--split` fills it in.
 pub const OTHER_DOMAINS: &str = "namespacesOfOtherDomains";
 
 /// The operator's account, by itself and for several domains.

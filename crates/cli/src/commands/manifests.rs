@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::builder::PossibleValuesParser;
+use weft_node_network::deployment;
+use weft_operands::image::ImageReference;
 use weft_placement::{domain::Namespaces, registration::Addresses};
 use weft_plan::Manifest;
 
@@ -15,30 +17,33 @@ use crate::{
 
 /// Print everything that is needed to install the operator
 ///
-/// Applied over an installation of the operator that Weft replaces, it takes its place.
-/// Placement-operator has to be stopped. The roles permit what the chosen components need, and
-/// nothing else. Only namespaces that are Weft's are among the manifests, so that no other changes
-/// or goes with them.
+/// One Deployment, weft-operator in the namespace weft-system, serves the chosen domains. Its roles
+/// permit what the chosen components need, and nothing else. Name all domains each time: those that
+/// you leave out are not served any more.
+///
+/// With --split, each domain has an operator of its own, under the name of the operator that Weft
+/// replaces. Applied over that one, it takes its place; placement-operator has to be stopped. Only
+/// namespaces that are Weft's are among the manifests, so that no other changes or goes with them.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  weft manifests | kubectl apply -f -
-  weft manifests --components multus,linux-bridge \\
-    --image registry.example/weft:1 | kubectl apply -f -
+  weft manifests --components multus,linux-bridge | kubectl apply -f -
+  weft manifests --domains addons,node-network \\
+    --image registry.example/weft:1 --agent-image registry.example/agent:1 \\
+    --monitoring=monitoring/prometheus-k8s | kubectl apply -f -
   weft manifests --domains cluster-network --components flannel \\
     --api-server https://192.0.2.1:6443 | kubectl apply -f -
-  weft manifests --domains node-network | kubectl apply -f -
-  weft manifests --single --monitoring=monitoring/prometheus-k8s \\
-    | kubectl apply -f -
   weft manifests --domains placement --placement-namespaces openstack,lab \\
     | kubectl apply -f -
+  weft manifests --split --domains addons | kubectl apply -f -
   weft manifests -o install && ls install")]
 pub struct Args {
     /// How to print them, yaml or json, or a folder for files, an example configuration among them
     #[arg(short, long, value_name = "yaml|json|DIR", default_value = "yaml")]
     output: Target,
 
-    /// Domains that Weft runs [default: those of the components, else addons]
+    /// Domains that Weft runs [default: those of the components, else addons and node-network,
+    /// which need to know nothing of your cluster]
     #[arg(long, value_name = "DOMAIN", value_delimiter = ',', value_parser = PossibleValuesParser::new(domains::ALL.iter().map(|entry| entry.name)))]
     domains: Vec<String>,
 
@@ -47,13 +52,12 @@ pub struct Args {
     #[arg(long, value_name = "COMPONENT", value_delimiter = ',', value_parser = PossibleValuesParser::new(components()))]
     components: Vec<String>,
 
-    /// One Deployment weft-operator in the namespace weft-system for all domains, instead of one
-    /// for each
+    /// An operator for each domain, in the place of the operator that Weft replaces
     #[arg(long)]
-    single: bool,
+    split: bool,
 
-    /// The namespace of the operator and its operands. With --single, and of Placement, of the
-    /// operator only. Any but the default one must exist before
+    /// The operator's namespace. With --split, of the operands, too, but for Placement. Any but the
+    /// default one must exist before
     #[arg(short, long)]
     namespace: Option<String>,
 
@@ -78,17 +82,21 @@ pub struct Args {
     #[arg(long, value_name = "URLS")]
     keystone_urls: Option<Addresses>,
 
-    /// Add the ServiceMonitor and the alerts of operators that do not make them by themselves:
-    /// cluster-network, placement, and the one of --single. Your cluster must serve the kinds of
+    /// Add the ServiceMonitor and the alerts of operators that do not make them by themselves. With
+    /// --split, those of addons and node-network do. Your cluster must serve the kinds of
     /// Prometheus Operator. The value names the ServiceAccount of Prometheus
     #[arg(long, value_name = "NAMESPACE/SERVICEACCOUNT", num_args = 0..=1, require_equals = true, default_missing_value = "monitoring/prometheus-k8s")]
     monitoring: Option<Reader>,
 
     /// The operator's image
     #[arg(long, value_name = "IMAGE", default_value = domains::OPERATOR_IMAGE)]
-    image: String,
+    image: ImageReference,
 
-    /// When the operator's image is pulled
+    /// The image of the agents of node-network
+    #[arg(long, value_name = "IMAGE", default_value = deployment::settings::IMAGE)]
+    agent_image: ImageReference,
+
+    /// When the operator's image and the agents' are pulled
     #[arg(long, value_name = "POLICY", default_value = "IfNotPresent", value_parser = ["Always", "IfNotPresent", "Never"])]
     image_pull_policy: String,
 }
@@ -131,7 +139,7 @@ fn chosen(args: &Args) -> Vec<&'static Entry> {
     };
     let named: Vec<_> = domains::ALL.iter().filter(is_named).collect();
     if named.is_empty() {
-        domains::chosen(&["addons".to_owned()])
+        domains::chosen(&["addons", "node-network"].map(str::to_owned))
     } else {
         named
     }
@@ -147,9 +155,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let installation = install(&Options {
         domains: chosen(args),
         components: &args.components,
-        single: args.single,
+        single: !args.split,
         namespace: args.namespace.as_deref(),
-        image: &args.image,
+        image: &args.image.to_string(),
+        agent_image: &args.agent_image.to_string(),
         image_pull_policy: &args.image_pull_policy,
         api_server: api_server.as_ref(),
         placement_namespaces: args.placement_namespaces.as_ref(),

@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use weft_node_network::deployment::settings as agent;
+use weft_operands::pull_policy::PullPolicy;
 use weft_placement::{domain::Namespaces, registration::Addresses};
 use weft_plan::{Decision, Facts, Manifest, ObjectKey, kinds};
 
@@ -28,7 +30,7 @@ const SINGLE_NAMESPACE: &str = "weft-system";
 pub struct Options<'a> {
     /// The domains to install.
     pub domains: Vec<&'static Entry>,
-    /// Names of the components, all if empty.
+    /// Names of components. A domain of which none is named has all of its components.
     pub components: &'a [String],
     /// One Deployment for all domains.
     pub single: bool,
@@ -36,7 +38,9 @@ pub struct Options<'a> {
     pub namespace: Option<&'a str>,
     /// The image of the operator.
     pub image: &'a str,
-    /// The pull policy of the operator's image.
+    /// The image of the agents on the nodes.
+    pub agent_image: &'a str,
+    /// The pull policy of these two images.
     pub image_pull_policy: &'a str,
     /// The way to the API server for what works before there is a network.
     pub api_server: Option<&'a ApiServer>,
@@ -234,6 +238,8 @@ struct Domain {
     chosen: Vec<&'static str>,
     /// Objects that the replaced operator may have left.
     obsolete: Vec<ObjectKey>,
+    /// The variables with the images of its operands.
+    images: Vec<(&'static str, String)>,
 }
 
 impl Domain {
@@ -268,7 +274,11 @@ impl Domain {
         let operands = namespaces
             .as_ref()
             .map_or_else(|| operands.to_owned(), ToString::to_string);
-        let (example, others) = examples(entry, options.components)?;
+        let all = install.components.iter().map(|component| component.name);
+        let chosen: Vec<_> = all
+            .filter(|name| options.components.iter().any(|chosen| chosen == name))
+            .collect();
+        let (example, others) = examples(entry, &chosen)?;
         let environment = Environment::default()
             .with_namespaces(&names.namespace, &operands)
             .with(install.namespace_variable, &operands)
@@ -283,16 +293,12 @@ impl Domain {
                         refusal.problems.iter().map(ToString::to_string).collect();
                     anyhow::anyhow!(
                         "the components {} do not go together: {}",
-                        options.components.join(", "),
+                        chosen.join(", "),
                         problems.join("; ")
                     )
                 })?);
             }
         }
-        let all = install.components.iter().map(|component| component.name);
-        let chosen: Vec<_> = all
-            .filter(|name| options.components.iter().any(|chosen| chosen == name))
-            .collect();
         let narrowed = match install.components_variable.filter(|_| !chosen.is_empty()) {
             Some(variable) => {
                 entry
@@ -319,6 +325,7 @@ impl Domain {
             decisions,
             chosen,
             obsolete,
+            images: images(entry, options),
         })
     }
 
@@ -394,13 +401,6 @@ impl Domain {
         Some((variable, self.chosen.join(",")))
     }
 
-    fn images(&self) -> Vec<(&'static str, String)> {
-        (self.entry.install.images)()
-            .into_iter()
-            .map(|(name, image)| (name, image.to_owned()))
-            .collect()
-    }
-
     /// Returns further variables for its own Deployment.
     fn own_environment(&self) -> Vec<(&'static str, String)> {
         let namespaces = self.namespaces.iter().map(|namespaces| {
@@ -412,7 +412,7 @@ impl Domain {
         namespaces
             .chain(self.keystones.clone())
             .chain(self.components())
-            .chain(self.images())
+            .chain(self.images.clone())
             .collect()
     }
 
@@ -420,18 +420,36 @@ impl Domain {
     fn shared_environment(&self) -> Vec<(&'static str, String)> {
         let mut variables = vec![(self.entry.install.namespace_variable, self.operands.clone())];
         variables.extend(self.keystones.clone());
-        variables.extend(self.components().into_iter().chain(self.images()));
+        variables.extend(self.components().into_iter().chain(self.images.clone()));
         variables
     }
 }
 
+/// Returns the variables of an operator with the images of its operands, and with the pull policy
+/// of those that are Weft's own.
+fn images(entry: &Entry, options: &Options) -> Vec<(&'static str, String)> {
+    let mut variables = Vec::new();
+    for (name, image) in (entry.install.images)() {
+        if name == agent::IMAGE_VARIABLE {
+            variables.push((name, options.agent_image.to_owned()));
+            let policy = options.image_pull_policy;
+            variables.extend(
+                (policy != PullPolicy::default().to_string())
+                    .then(|| (agent::PULL_POLICY_VARIABLE, policy.to_owned())),
+            );
+        } else {
+            variables.push((name, image.to_owned()));
+        }
+    }
+    variables
+}
+
 /// The example of a domain with the chosen components only, and the same with the other values that
 /// lead to what may be deployed.
-fn examples(entry: &Entry, components: &[String]) -> Result<(Value, Vec<Value>)> {
+fn examples(entry: &Entry, components: &[&str]) -> Result<(Value, Vec<Value>)> {
     let mut example: Value =
         serde_saphyr::from_str(entry.install.example_yaml).context("the example cannot be read")?;
-    let is_chosen =
-        |name: &str| components.is_empty() || components.iter().any(|chosen| chosen == name);
+    let is_chosen = |name: &str| components.is_empty() || components.contains(&name);
     let (mut values, mut fields): (Vec<&Alternative>, Vec<&str>) = Default::default();
     for component in entry.install.components {
         match (&component.asked, is_chosen(component.name)) {

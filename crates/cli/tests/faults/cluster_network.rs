@@ -166,7 +166,7 @@ fn writes(proxy: &Proxy) -> usize {
 #[tokio::test]
 async fn the_network_survives_a_kill_at_any_write() {
     let options = ClusterOptions {
-        manifests: &["--domains", "cluster-network"],
+        manifests: &["--split", "--domains", "cluster-network"],
         resource: (kinds::NETWORK_CONFIG, "default"),
         ..Default::default()
     };

@@ -305,7 +305,7 @@ async fn a_foreign_object_in_the_way_of_placement_costs_no_request() {
     const SPACE: &str = "openstack";
     let cluster = Cluster::start(ClusterOptions {
         nodes: 1,
-        manifests: &["--domains", "placement"],
+        manifests: &["--split", "--domains", "placement"],
         resource: (kinds::PLACEMENT_API, "placement"),
         resource_namespace: SPACE,
         ..Default::default()

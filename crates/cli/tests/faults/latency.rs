@@ -175,7 +175,7 @@ async fn late_add_ons(cluster: &Cluster, proxy: &Proxy, wait: Wait, reference: &
 
 async fn the_network() {
     let options = ClusterOptions {
-        manifests: &["--domains", "cluster-network"],
+        manifests: &["--split", "--domains", "cluster-network"],
         resource: (kinds::NETWORK_CONFIG, "default"),
         ..Default::default()
     };
@@ -219,7 +219,7 @@ async fn the_network() {
 async fn policies_of_nodes() {
     let options = ClusterOptions {
         nodes: 3,
-        manifests: &["--domains", "node-network"],
+        manifests: &["--split", "--domains", "node-network"],
         resource: (kinds::NMSTATE, "nmstate"),
         ..Default::default()
     };
@@ -306,7 +306,7 @@ async fn carry_out(cluster: &Cluster, agents: &Agents, bridge: &str, generation:
 async fn a_placement() {
     let cluster = Cluster::start(ClusterOptions {
         nodes: 1,
-        manifests: &["--domains", "placement"],
+        manifests: &["--split", "--domains", "placement"],
         resource: (kinds::PLACEMENT_API, NAME),
         resource_namespace: placement::SPACE,
         ..Default::default()

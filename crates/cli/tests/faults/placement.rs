@@ -231,7 +231,7 @@ fn chosen(count: usize) -> Vec<(usize, When)> {
 async fn survive(steps: [Step; 3]) -> ([usize; 3], usize) {
     let cluster = Cluster::start(ClusterOptions {
         nodes: 1,
-        manifests: &["--domains", "placement"],
+        manifests: &["--split", "--domains", "placement"],
         resource: (kinds::PLACEMENT_API, NAME),
         resource_namespace: SPACE,
         ..Default::default()

@@ -163,7 +163,9 @@ async fn watches_go_on_after_a_deleted_role_binding_is_back() {
         .unwrap();
     // Nobody reports this to the operator.
     cluster.delete(kinds::CLUSTER_ROLE, "", ROLE).await;
-    cluster.apply_manifests(&[]).await;
+    cluster
+        .apply_manifests(&["--split", "--domains", "addons"])
+        .await;
     wait_until("the role is back", async || {
         cluster
             .get(kinds::CLUSTER_ROLE, "", ROLE)
@@ -264,7 +266,7 @@ async fn available_is_unknown_while_a_refusal_blocks_the_domain() {
 async fn a_placement_api_is_not_ready_while_its_domain_is_blocked() {
     let cluster = Cluster::start(ClusterOptions {
         nodes: 1,
-        manifests: &["--domains", "placement"],
+        manifests: &["--split", "--domains", "placement"],
         resource: (kinds::PLACEMENT_API, NAME),
         resource_namespace: placement::SPACE,
         may_be_forbidden: true,

@@ -14,11 +14,7 @@ use weft_testenv::{Pods, Stage, Stuck};
 
 use crate::{harness::*, user::*};
 
-const ALL: &[&str] = &[
-    "--single",
-    "--domains",
-    "addons,cluster-network,node-network,placement",
-];
+const ALL: &[&str] = &["--domains", "addons,cluster-network,node-network,placement"];
 
 const ADDONS: &str = "{apiVersion: networkaddonsoperator.network.kubevirt.io/v1, kind: NetworkAddonsConfig, metadata: {name: cluster}, spec: {multus: {}, linuxBridge: {}, kubeMacPool: {rangeStart: '02:00:00:00:00:00', rangeEnd: '02:00:00:FF:FF:FF'}, imagePullPolicy: IfNotPresent}}";
 

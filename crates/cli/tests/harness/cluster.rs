@@ -53,7 +53,7 @@ impl Default for ClusterOptions {
         Self {
             nodes: 2,
             stages: Vec::new(),
-            manifests: &[],
+            manifests: &["--split", "--domains", "addons"],
             resource,
             resource_namespace: "",
             may_be_forbidden: false,

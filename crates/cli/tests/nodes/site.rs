@@ -54,6 +54,7 @@ impl Site {
     pub async fn install(&self) {
         let manifests = weft(&[
             "manifests",
+            "--split",
             "--domains",
             "cluster-network",
             "--components",
@@ -95,7 +96,7 @@ impl Site {
 
     /// Installs the operator of the nodes' networks, with these variables.
     pub async fn node_network(&self, variables: &[(&str, &str)]) {
-        let manifests = weft(&["manifests", "--domains", "node-network"]);
+        let manifests = weft(&["manifests", "--split", "--domains", "node-network"]);
         let mut objects: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
         for object in objects
             .iter_mut()
@@ -144,6 +145,7 @@ impl Site {
     pub async fn add_ons(&self, components: &str, spec: &Value) {
         let manifests = weft(&[
             "manifests",
+            "--split",
             "--domains",
             "addons",
             "--components",

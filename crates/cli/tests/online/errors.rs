@@ -57,7 +57,7 @@ async fn with_a_cluster_that_does_not_answer_or_does_not_let_us() {
             .contains("Weft is not installed for addons")
             && installed
                 .stdout
-                .contains("weft manifests | kubectl apply -f -"),
+                .contains("weft manifests --domains addons | kubectl apply -f -"),
         "{}",
         installed.stdout
     );

@@ -49,7 +49,7 @@ fn pod(name: &str, node: &str) -> String {
 #[tokio::test]
 async fn the_network_of_a_node_is_drawn_from_the_cluster() {
     let options = ClusterOptions {
-        manifests: &["--domains", "node-network"],
+        manifests: &["--split", "--domains", "node-network"],
         resource: (kinds::NMSTATE, "nmstate"),
         ..Default::default()
     };

@@ -205,7 +205,7 @@ async fn a_keeper_of_an_original_is_named_with_the_way_out() {
     );
     assert_eq!(
         json["switch"],
-        "weft manifests --domains addons --namespace hco | kubectl apply -f -"
+        "weft manifests --split --domains addons --namespace hco | kubectl apply -f -"
     );
     let components = json["resources"][0]["plan"]["components"].to_string();
     assert!(
@@ -296,7 +296,7 @@ async fn objects_that_the_switch_does_not_replace_block() {
     );
     assert_eq!(
         json["switch"],
-        "weft manifests --domains placement --placement-namespaces cloud | kubectl apply -f -"
+        "weft manifests --split --domains placement --placement-namespaces cloud | kubectl apply -f -"
     );
 
     // Policies of nodes that report nothing.

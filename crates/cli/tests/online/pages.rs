@@ -142,7 +142,7 @@ async fn from_kubernetes_nmstate() {
     let page = Page::read("migrate-from-kubernetes-nmstate.md");
     let options = ClusterOptions {
         nodes: 1,
-        manifests: &["--domains", "node-network"],
+        manifests: &["--split", "--domains", "node-network"],
         resource: (kinds::NMSTATE, "nmstate"),
         ..Default::default()
     };
@@ -235,6 +235,7 @@ async fn from_cluster_network_operator() {
     let options = ClusterOptions {
         nodes: 1,
         manifests: &[
+            "--split",
             "--domains",
             "cluster-network",
             "--components",
@@ -301,6 +302,7 @@ async fn from_a_cluster_network_operator_that_names_it_cluster() {
     let options = ClusterOptions {
         nodes: 1,
         manifests: &[
+            "--split",
             "--domains",
             "cluster-network",
             "--components",
@@ -438,7 +440,7 @@ async fn from_placement_operator() {
     let page = Page::read("migrate-from-placement-operator.md");
     let options = ClusterOptions {
         nodes: 1,
-        manifests: &["--domains", "placement"],
+        manifests: &["--split", "--domains", "placement"],
         resource: (kinds::PLACEMENT_API, "placement"),
         resource_namespace: "openstack",
         ..Default::default()

@@ -15,7 +15,7 @@ fn policy(name: &str, spec: &str, mtu: u32) -> String {
 /// Starts a cluster for node-network with two nodes, without a NodeNetworkState.
 async fn cluster() -> Cluster {
     let options = ClusterOptions {
-        manifests: &["--domains", "node-network"],
+        manifests: &["--split", "--domains", "node-network"],
         resource: (kinds::NMSTATE, "nmstate"),
         ..Default::default()
     };

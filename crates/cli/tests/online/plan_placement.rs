@@ -52,7 +52,7 @@ async fn ready(cluster: &Cluster) {
 async fn the_operator_does_what_the_plan_of_a_placement_api_prints() {
     let cluster = Cluster::start(ClusterOptions {
         nodes: 1,
-        manifests: &["--domains", "placement"],
+        manifests: &["--split", "--domains", "placement"],
         resource: (kinds::PLACEMENT_API, "placement"),
         resource_namespace: SPACE,
         ..Default::default()

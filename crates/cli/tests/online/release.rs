@@ -175,7 +175,9 @@ async fn everything_continues_to_run_and_nothing_is_wefts() {
     );
 
     // And back: Weft finds all as it was, and restarts nothing.
-    cluster.apply_manifests(&[]).await;
+    cluster
+        .apply_manifests(&["--split", "--domains", "addons"])
+        .await;
     let _operator = Operator::start_default(&cluster).await;
     wait_until("Weft has it again", async || {
         if cluster.resource().await.unwrap()["metadata"]["finalizers"].is_array() {

@@ -12,7 +12,7 @@ const NAMESPACE: &str = "openshift-cluster-network-operator";
 const OPERATOR: &str = "cluster-network-operator";
 const INVENTORY: &str =
     "ConfigMap openshift-cluster-network-operator/weft-inventory-networkconfig-default";
-const MANIFESTS: [&str; 2] = ["--domains", "cluster-network"];
+const MANIFESTS: [&str; 3] = ["--split", "--domains", "cluster-network"];
 
 #[tokio::test]
 async fn flannel_with_kube_proxy_and_back() {

@@ -11,7 +11,7 @@ use crate::{harness::*, release::left_of_the_installation, user::*};
 
 const NAMESPACE: &str = "nmstate";
 const AGENT: &str = "nmstate-handler";
-const MANIFESTS: [&str; 2] = ["--domains", "node-network"];
+const MANIFESTS: [&str; 3] = ["--split", "--domains", "node-network"];
 
 #[tokio::test]
 async fn the_nodes_networks_are_given_back_and_taken_again() {

@@ -362,7 +362,9 @@ async fn there_and_back(cluster: &Cluster, release: &str) {
         "{release}"
     );
 
-    cluster.apply_manifests(&[]).await;
+    cluster
+        .apply_manifests(&["--split", "--domains", "addons"])
+        .await;
     let operator = Operator::start_default(cluster).await;
     is_switched(cluster, release).await;
 

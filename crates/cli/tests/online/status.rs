@@ -117,7 +117,9 @@ async fn the_tree_from_nothing_to_available() {
         let run = weft(&cluster, &["status"]).await;
         if run.code == 1
             && run.stdout.contains("Weft is not installed for addons")
-            && run.stdout.contains("weft manifests | kubectl apply -f -")
+            && run
+                .stdout
+                .contains("weft manifests --domains addons | kubectl apply -f -")
         {
             Ok(())
         } else {

@@ -33,7 +33,7 @@ fn condition_of(name: &str, message: &str) -> Value {
 #[tokio::test]
 async fn a_failed_policy_and_unreported_nodes_decide_the_verdict() {
     let options = ClusterOptions {
-        manifests: &["--domains", "node-network"],
+        manifests: &["--split", "--domains", "node-network"],
         resource: (kinds::NMSTATE, "nmstate"),
         ..Default::default()
     };

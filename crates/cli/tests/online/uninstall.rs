@@ -207,7 +207,7 @@ async fn it_does_the_same_when_the_operator_is_gone() {
 #[tokio::test]
 async fn a_single_operator_for_all_domains_goes_too() {
     let cluster = Cluster::start(ClusterOptions {
-        manifests: &["--single"],
+        manifests: &["--domains", "addons"],
         may_be_forbidden: true,
         ..Default::default()
     })
@@ -237,7 +237,7 @@ async fn a_single_operator_for_all_domains_goes_too() {
 
     // Uninstalls without a process, and without the Deployment that shows where the operator was
     // and what it did.
-    cluster.apply_manifests(&["--single"]).await;
+    cluster.apply_manifests(&["--domains", "addons"]).await;
     let operator = Operator::start_default(&cluster).await;
     cluster
         .install(&example("network-addons-config.yaml"))
@@ -259,7 +259,7 @@ async fn a_single_operator_for_all_domains_goes_too() {
 #[tokio::test]
 async fn nodes_do_not_keep_a_condition_of_an_operator_that_is_gone() {
     let cluster = Cluster::start(ClusterOptions {
-        manifests: &["--domains", "node-network"],
+        manifests: &["--split", "--domains", "node-network"],
         resource: (kinds::NMSTATE, "nmstate"),
         ..Default::default()
     })

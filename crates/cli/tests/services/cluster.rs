@@ -24,7 +24,7 @@ async fn start_with(nodes: usize) -> Cluster {
     let resource = (kinds::PLACEMENT_API, "placement");
     let options = ClusterOptions {
         nodes,
-        manifests: &["--domains", "placement"],
+        manifests: &["--split", "--domains", "placement"],
         resource,
         resource_namespace: NAMESPACE,
         ..Default::default()

@@ -150,7 +150,9 @@ async fn a_random_range_survives_restart_upgrade_and_the_way_to_cnao_and_back() 
     );
 
     // And back.
-    cluster.apply_manifests(&[]).await;
+    cluster
+        .apply_manifests(&["--split", "--domains", "addons"])
+        .await;
     let operator = Operator::start_default(&cluster).await;
     // Status says Available since before: the operator has looked once it has ended a reconcile.
     a_pass(&operator).await;
@@ -299,7 +301,7 @@ async fn record_and_device_plugin_config_lose_the_originals_owner() {
 /// The original ran with its operands. One operator for all domains has a namespace of its own.
 #[tokio::test]
 async fn a_record_of_cnao_is_found_with_the_operands() {
-    let cluster = carries_over_a_record(&["--single"], "weft-system").await;
+    let cluster = carries_over_a_record(&["--domains", "addons"], "weft-system").await;
     assert_eq!(
         cluster
             .get(kinds::CONFIG_MAP, NAMESPACE, RECORD)

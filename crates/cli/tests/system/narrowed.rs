@@ -11,7 +11,7 @@ use crate::{
 #[tokio::test]
 async fn status_names_a_component_without_roles_and_others_come_and_go() {
     let options = ClusterOptions {
-        manifests: &["--components", "multus,linux-bridge"],
+        manifests: &["--split", "--components", "multus,linux-bridge"],
         may_be_forbidden: true,
         ..Default::default()
     };
@@ -88,7 +88,7 @@ async fn status_names_a_component_without_roles_and_others_come_and_go() {
         "{status:#}"
     );
     cluster
-        .apply_manifests(&["--components", "multus,linux-bridge,kubemacpool"])
+        .apply_manifests(&["--split", "--components", "multus,linux-bridge,kubemacpool"])
         .await;
     gone(&cluster).await;
     all_is_gone(&cluster, "a deletion that was given the missing roles").await;

@@ -18,11 +18,7 @@ use weft_testenv::{bound_command, spawn_bound};
 
 use crate::{cluster_network, harness::*, metrics::ACCOUNTS, node_network, placement};
 
-const ALL: [&str; 3] = [
-    "--single",
-    "--domains",
-    "addons,cluster-network,node-network,placement",
-];
+const ALL: [&str; 2] = ["--domains", "addons,cluster-network,node-network,placement"];
 const MONITORS: &str = "servicemonitors.monitoring.coreos.com";
 const RULES: &str = "prometheusrules.monitoring.coreos.com";
 

@@ -12,6 +12,8 @@ use weft_operands::{
 pub(super) const NAMESPACE: &str = "nmstate";
 /// The environment variable that names the agent's image.
 pub const IMAGE_VARIABLE: &str = "RELATED_IMAGE_HANDLER_IMAGE";
+/// The environment variable that says when the agent's image is pulled.
+pub const PULL_POLICY_VARIABLE: &str = "HANDLER_IMAGE_PULL_POLICY";
 /// The agent's image unless something else is said.
 pub const IMAGE: &str = concat!("localhost/weft-agent:", env!("CARGO_PKG_VERSION"));
 
@@ -57,7 +59,7 @@ pub enum SettingsError {
     #[error("{IMAGE_VARIABLE}: {0}")]
     Image(#[from] ImageReferenceError),
     /// The pull policy is none.
-    #[error("HANDLER_IMAGE_PULL_POLICY: {0}")]
+    #[error("{PULL_POLICY_VARIABLE}: {0}")]
     PullPolicy(String),
     /// The name of an account is none.
     #[error(
@@ -115,7 +117,7 @@ impl Settings {
         let of_agents = namespace("HANDLER_NAMESPACE")?.or(namespace("OPERAND_NAMESPACE")?);
         let image: Option<ImageReference> =
             get(IMAGE_VARIABLE).map(|image| image.parse()).transpose()?;
-        let image_pull_policy = get("HANDLER_IMAGE_PULL_POLICY").map(|policy| policy.parse());
+        let image_pull_policy = get(PULL_POLICY_VARIABLE).map(|policy| policy.parse());
         let default = Self::default();
         let account = get("MONITORING_SERVICE_ACCOUNT").unwrap_or(default.prometheus.1);
         if !is_object_name(&account) {

@@ -224,7 +224,7 @@ impl Controller {
 
     /// Decides and writes. Returns when to look again, should nothing happen.
     async fn reconcile(&self, memory: &mut Memory) -> Option<Instant> {
-        let blocked = held_by_another(&*self.domain, &self.shared);
+        let blocked = held_by_another(&*self.domain, &self.namespace, &self.shared);
         if blocked != memory.blocked {
             if let Some(Blocked { message, .. }) = &blocked {
                 tracing::warn!(message, "policies are left alone");

@@ -80,7 +80,11 @@ impl Place {
         memory: &mut Memory,
     ) -> Result<Option<Instant>, Error> {
         let name = self.domain.name();
-        let blocked = held_by_another(&*self.domain, &self.common);
+        let blocked = held_by_another(
+            &*self.domain,
+            &self.domain.settings().operator_namespace,
+            &self.common,
+        );
         self.tell_blocked(resource, memory, blocked.as_ref());
         if let Some(blocked) = blocked {
             self.report_blocked(resource, &blocked).await?;

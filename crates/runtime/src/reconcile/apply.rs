@@ -152,7 +152,9 @@ impl<'a> Reconcile<'a> {
     /// Makes sure that Weft may act for this resource, and reads its inventory and record.
     async fn dereference(&mut self) -> Result<Stored, Early> {
         let (context, resource) = (self.context, self.resource);
-        if let Some(blocked) = originals::held_by_another(&*context.domain, &context.shared) {
+        if let Some(blocked) =
+            originals::held_by_another(&*context.domain, &context.config.namespace, &context.shared)
+        {
             self.report.blocked = Some(blocked);
             return Err(self.early(Vec::new()));
         }

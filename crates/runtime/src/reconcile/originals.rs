@@ -4,13 +4,32 @@
 use serde_json::Value;
 use weft_plan::{Domain, Kind, Live, is_at_rest, kinds, report::Blocked};
 
-use crate::store::watch::Shared;
+use crate::{inspect::presence::COMPONENT_LABEL, store::watch::Shared};
 
-/// Returns the operator that Weft replaces if it runs or may run, by the watches of the domain.
-/// Weft then writes nothing in the domain.
-pub fn held_by_another(domain: &dyn Domain, shared: &Shared) -> Option<Blocked> {
+/// Returns the operator that Weft replaces if it runs or may run, by the watches of the domain, or
+/// another operator of Weft in another namespace than `own`. Weft then writes nothing in the
+/// domain.
+pub fn held_by_another(domain: &dyn Domain, own: &str, shared: &Shared) -> Option<Blocked> {
     let operators = shared.lock().operators();
-    blocked(domain, operators.iter().map(|operator| &**operator)).or_else(|| unseen(shared))
+    let operators = || operators.iter().map(|operator| &**operator);
+    blocked(domain, operators())
+        .or_else(|| another_weft(own, operators()))
+        .or_else(|| unseen(shared))
+}
+
+/// Returns the operator of Weft that runs under a name of the replaced one, among these objects,
+/// when the one that asks is in another namespace. An installation can have one operator for each
+/// domain or one for all; each has a Lease of its own, so both would work at once.
+fn another_weft<'a>(own: &str, operators: impl Iterator<Item = &'a Value>) -> Option<Blocked> {
+    operators
+        .filter(|operator| {
+            let live = Live::of(operator);
+            live.label(COMPONENT_LABEL).is_some()
+                && live.namespace() != own
+                && !is_at_rest(operator)
+        })
+        .min_by_key(|operator| Live::of(operator).namespace().to_owned())
+        .map(in_the_way)
 }
 
 /// Returns the operator that Weft replaces if it runs, or its leftovers that are in the way, among

@@ -36,7 +36,7 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Starts the lab, installs the output of `weft manifests --domains node-network`, starts the
+    /// Starts the lab, installs the output of `weft manifests --split --domains node-network`, starts the
     /// operator, creates an NMState, and starts the agents.
     ///
     /// # Errors
@@ -68,7 +68,8 @@ impl Installation {
             weft,
             lab,
         };
-        let manifests = installation.weft(&["manifests", "--domains", "node-network"])?;
+        let manifests =
+            installation.weft(&["manifests", "--split", "--domains", "node-network"])?;
         installation.apply(&manifests).await?;
         installation.start_operator().await?;
         // Its definition is served a moment after it was created.

@@ -10,7 +10,9 @@ const PLACEMENT: &str = "Remove placement (PlacementAPI)? [y/N]";
 /// Two domains without resources, each with its operator.
 async fn two_domains() -> Cluster {
     let cluster = Cluster::start_default().await;
-    cluster.apply_manifests(&["--domains", "placement"]).await;
+    cluster
+        .apply_manifests(&["--split", "--domains", "placement"])
+        .await;
     cluster
 }
 

@@ -16,7 +16,7 @@ const SPACE: &str = "openstack";
 async fn start(url: &str, is_listed: bool) -> (Cluster, Operator) {
     let cluster = Cluster::start(ClusterOptions {
         nodes: 1,
-        manifests: &["--domains", "placement"],
+        manifests: &["--split", "--domains", "placement"],
         resource: (kinds::PLACEMENT_API, "placement"),
         resource_namespace: SPACE,
         may_be_forbidden: true,

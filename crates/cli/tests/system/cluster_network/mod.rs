@@ -32,7 +32,7 @@ pub async fn start() -> Cluster {
 /// The same as options.
 pub fn options() -> ClusterOptions {
     ClusterOptions {
-        manifests: &["--domains", "cluster-network"],
+        manifests: &["--split", "--domains", "cluster-network"],
         resource: (kinds::NETWORK_CONFIG, "default"),
         ..Default::default()
     }

@@ -58,7 +58,7 @@ async fn assert_limits(cluster: &ControlPlane, account: &Account, open: &[Way], 
 #[tokio::test]
 async fn a_marker_writes_its_own_resources_of_its_own_node_only() {
     let cluster = start().await;
-    install(&cluster, &["--components", "linux-bridge,ovs"]).await;
+    install(&cluster, &["--split", "--components", "linux-bridge,ovs"]).await;
     install_operands(&cluster, "network-addons-config.yaml").await;
     let of = |name: &str, node: &str, prefix: &str, field: &str| {
         let operations = json!([
@@ -241,7 +241,7 @@ async fn the_network_status_of_pods_of_the_own_node_is_all_that_multus_writes() 
 #[tokio::test]
 async fn kubemacpool_writes_its_two_secrets_only() {
     let cluster = start().await;
-    install(&cluster, &["--components", "kubemacpool"]).await;
+    install(&cluster, &["--split", "--components", "kubemacpool"]).await;
     install_operands(&cluster, "network-addons-config.yaml").await;
     make_peer(&cluster, ADDONS).await;
     let path = format!("/api/v1/namespaces/{ADDONS}/secrets");
@@ -275,7 +275,7 @@ async fn kubemacpool_writes_its_two_secrets_only() {
 #[tokio::test]
 async fn flannel_writes_how_its_own_node_is_reached_and_sdn_a_condition() {
     let cluster = start().await;
-    install(&cluster, &["--domains", "cluster-network"]).await;
+    install(&cluster, &["--split", "--domains", "cluster-network"]).await;
     install_operands(&cluster, "network-config-flannel.yaml").await;
     install_operands(&cluster, "network-config-openshift-sdn.yaml").await;
     let annotate = |name: &str, node: &str, annotation: &str| {
@@ -351,7 +351,7 @@ async fn flannel_writes_how_its_own_node_is_reached_and_sdn_a_condition() {
 #[tokio::test]
 async fn the_operator_of_the_network_writes_in_the_namespaces_of_networks_only() {
     let cluster = start().await;
-    install(&cluster, &["--domains", "cluster-network"]).await;
+    install(&cluster, &["--split", "--domains", "cluster-network"]).await;
     install_operands(&cluster, "network-config-openshift-sdn.yaml").await;
     let daemon_set = |namespace: &str| {
         let path = format!("/apis/apps/v1/namespaces/{namespace}/daemonsets");
@@ -439,12 +439,12 @@ async fn the_operator_of_nodes_writes_one_condition_and_takes_one_taint() {
     ];
     for (arguments, namespace, name) in [
         (
-            &["--domains", "node-network"][..],
+            &["--split", "--domains", "node-network"][..],
             "nmstate",
             "nmstate-operator",
         ),
         (
-            &["--single", "--domains", super::DOMAINS],
+            &["--domains", super::DOMAINS],
             "weft-system",
             "weft-operator",
         ),
@@ -463,7 +463,7 @@ async fn the_operator_of_nodes_writes_one_condition_and_takes_one_taint() {
 #[tokio::test]
 async fn the_operator_of_placement_runs_no_pod_with_a_token() {
     let cluster = start().await;
-    install(&cluster, &["--domains", "placement"]).await;
+    install(&cluster, &["--split", "--domains", "placement"]).await;
     make_peer(&cluster, "openstack").await;
     let run = |name: &str, kind: &str, token: Option<bool>, volumes: Value| {
         let mut object = workload(kind, "openstack", super::PEER);

@@ -206,7 +206,7 @@ async fn assert_refused(cluster: &ControlPlane, account: &Account, ways: &[Way],
 async fn each_way_to_the_rights_of_others_is_refused_to_each_account() {
     let cluster = start().await;
     for domain in DOMAINS.split(',') {
-        install(&cluster, &["--domains", domain]).await;
+        install(&cluster, &["--split", "--domains", domain]).await;
     }
     for example in [
         "network-addons-config.yaml",
@@ -257,7 +257,7 @@ async fn each_way_is_refused_to_the_operator_of_each_set_of_components() {
     let sets =
         sets.chain(of_networks.map(|components| (&accounts::CLUSTER_NETWORK, components, &[][..])));
     for (account, components, has) in sets {
-        install(&cluster, &["--components", components]).await;
+        install(&cluster, &["--split", "--components", components]).await;
         make_peer(&cluster, account.works_in).await;
         println!("--components {components}");
         assert_refused(&cluster, account, &ways::of(&cluster, account).await, has).await;
@@ -267,7 +267,7 @@ async fn each_way_is_refused_to_the_operator_of_each_set_of_components() {
 #[tokio::test]
 async fn each_way_is_refused_to_the_one_operator_of_all_domains() {
     let cluster = start().await;
-    install(&cluster, &["--single", "--domains", DOMAINS]).await;
+    install(&cluster, &["--domains", DOMAINS]).await;
     for works_in in [
         "cluster-network-addons",
         "openstack",

@@ -332,7 +332,7 @@ async fn of_several_the_oldest_counts_and_the_next_takes_its_place() {
 
 #[tokio::test]
 async fn one_deployment_serves_it_from_another_namespace() {
-    let manifests = &["--single", "--domains", "addons,node-network"];
+    let manifests = &["--domains", "addons,node-network"];
     let cluster = Cluster::start(ClusterOptions {
         manifests,
         ..options()

@@ -30,7 +30,7 @@ pub async fn start(nodes: usize) -> Cluster {
 /// The same as options.
 pub fn options() -> ClusterOptions {
     ClusterOptions {
-        manifests: &["--domains", "node-network"],
+        manifests: &["--split", "--domains", "node-network"],
         resource: (kinds::NMSTATE, "nmstate"),
         ..Default::default()
     }

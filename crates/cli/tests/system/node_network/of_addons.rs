@@ -52,14 +52,14 @@ async fn the_add_ons_ask_for_the_agent_unless_users_have_an_nmstate() {
     wait_component(
         &cluster,
         "NotDeployed",
-        "weft manifests --domains node-network",
+        "weft manifests --domains addons,node-network",
     )
     .await;
     cluster.wait_available().await;
 
     // Its operator in another Deployment. Until it runs, nobody answers.
     cluster
-        .apply_manifests(&["--domains", "node-network"])
+        .apply_manifests(&["--split", "--domains", "node-network"])
         .await;
     cluster.wait_established("nmstates.nmstate.io").await;
     wait_component(
@@ -71,7 +71,7 @@ async fn the_add_ons_ask_for_the_agent_unless_users_have_an_nmstate() {
     assert!(cluster.get(kinds::NMSTATE, "", ASKED).await.is_some());
 
     operator.terminate().await;
-    let both = &["--single", "--domains", "addons,node-network"];
+    let both = &["--domains", "addons,node-network"];
     let single = Cluster::start(ClusterOptions {
         manifests: both,
         ..Default::default()

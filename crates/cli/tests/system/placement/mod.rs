@@ -31,7 +31,7 @@ pub async fn start() -> Cluster {
 pub fn options() -> ClusterOptions {
     ClusterOptions {
         nodes: 1,
-        manifests: &["--domains", "placement"],
+        manifests: &["--split", "--domains", "placement"],
         resource: (kinds::PLACEMENT_API, "placement"),
         resource_namespace: NAMESPACE,
         ..Default::default()

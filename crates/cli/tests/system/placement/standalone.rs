@@ -195,7 +195,6 @@ async fn a_service_waits_for_its_secret_follows_its_password_and_is_removed() {
 #[tokio::test]
 async fn one_deployment_serves_chosen_namespaces_and_uninstall_removes_all() {
     let manifests = &[
-        "--single",
         "--domains",
         "addons,placement",
         "--placement-namespaces",

@@ -258,7 +258,7 @@ async fn while_another_operator_runs_condition_and_event_say_so() {
 #[tokio::test]
 async fn a_single_operator_sees_another_one_and_its_webhooks_too() {
     let cluster = Cluster::start(ClusterOptions {
-        manifests: &["--single", "--domains", "placement"],
+        manifests: &["--domains", "placement"],
         ..options()
     })
     .await;

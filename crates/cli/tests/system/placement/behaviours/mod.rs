@@ -91,7 +91,13 @@ async fn placement_does_what_placement_operator_did() {
     let stages = vec![Stage::stuck(Pods::with_image(UNREADY), Stuck::Unready)];
     let cluster = Cluster::start(ClusterOptions {
         stages,
-        manifests: &["--domains", "placement", "--placement-namespaces", "*"],
+        manifests: &[
+            "--split",
+            "--domains",
+            "placement",
+            "--placement-namespaces",
+            "*",
+        ],
         ..options()
     })
     .await;
