@@ -16,7 +16,10 @@ use tokio::sync::watch;
 use weft_api::node_network::{
     NODE_LABEL, NodeNetworkConfigurationEnactment, NodeNetworkState, node_label,
 };
-use weft_runtime::store::stream::{self, News, Selection};
+use weft_runtime::{
+    api_server::{client, fence::Fence},
+    store::stream::{self, News, Selection},
+};
 
 /// How long a request may take.
 pub const REQUEST_LIMIT: Duration = Duration::from_secs(30);
@@ -78,7 +81,7 @@ pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ConnectionError
 /// # Errors
 /// Certificates or tokens cannot be used.
 pub fn connect(config: Config) -> Result<Client, ConnectionError> {
-    Client::try_from(config).map_err(ConnectionError::Client)
+    client::connect(&config, &Fence::open()).map_err(ConnectionError::Client)
 }
 
 /// Objects by name. `None` until all that there are have been listed once.

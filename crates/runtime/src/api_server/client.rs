@@ -4,6 +4,10 @@
 //! meets the API server's delayed acknowledgement: the first request waits 40 ms. An installation
 //! opens a dozen connections at once, so Weft puts the same parts together itself, with
 //! `TCP_NODELAY`.
+//!
+//! Nor does kube's client notice that packets vanish: a watch that nobody answers any more looks as
+//! one without news, for minutes. A change of a node's network can do that to its agent, so the
+//! kernel asks for the other end (`SO_KEEPALIVE`, tcp(7)), as client-go has it do.
 
 use std::time::Duration;
 
@@ -24,6 +28,15 @@ use crate::api_server::fence::{self, Fence};
 /// is hyper's own limit too: a request sent just then would be lost.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// After so much silence the kernel asks whether the other end is there.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// How long it waits for an answer before it asks again.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+/// How often it asks before it ends the connection.
+const KEEPALIVE_RETRIES: u32 = 3;
+/// How long data may be without an acknowledgement before the kernel ends the connection.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
+
 /// A client whose writes pass only while the fence is open.
 ///
 /// # Errors
@@ -38,6 +51,10 @@ pub fn connect(config: &Config, fence: &Fence) -> kube::Result<Client> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(KEEPALIVE));
+    tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+    tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+    tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
@@ -61,4 +78,49 @@ pub fn connect(config: &Config, fence: &Fence) -> kube::Result<Client> {
             .with_layer(fence)
             .build(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::fs;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// The kernel's timer of a connection from this port, as /proc/net/tcp has it (proc(5)): 2 for
+    /// keepalive, 0 for none.
+    fn timer(port: u16) -> Option<String> {
+        let table = fs::read_to_string("/proc/net/tcp").unwrap();
+        let line = table.lines().find(|line| {
+            let local = line.split_whitespace().nth(1).unwrap_or_default();
+            local.ends_with(&format!(":{port:04X}"))
+        })?;
+        Some(line.split_whitespace().nth(5)?[..2].to_owned())
+    }
+
+    #[tokio::test]
+    async fn the_kernel_asks_whether_a_silent_api_server_is_there() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let config = Config::new(format!("http://{address}").parse().unwrap());
+        let client = connect(&config, &Fence::default()).unwrap();
+        let asking = tokio::spawn(async move { client.apiserver_version().await });
+        let (mut connection, peer) = listener.accept().await.unwrap();
+        // The request is acknowledged with the answer that never comes.
+        tokio::io::AsyncReadExt::read(&mut connection, &mut [0; 1024])
+            .await
+            .unwrap();
+        let mut found = None;
+        for _ in 0..500 {
+            found = timer(peer.port());
+            if found.as_deref() == Some("02") {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(found.as_deref(), Some("02"));
+        asking.abort();
+    }
 }

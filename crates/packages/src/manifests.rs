@@ -1,0 +1,59 @@
+//! The objects of an installation, as `weft manifests` prints them.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// The program `weft`.
+pub struct Program(PathBuf);
+
+impl Program {
+    /// The program at this path.
+    pub fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// Returns the objects that `weft manifests` prints with these arguments, in its order.
+    ///
+    /// # Errors
+    /// The program cannot be started, or refuses the arguments.
+    pub fn manifests(&self, arguments: &[&str]) -> Result<Vec<Value>> {
+        let output = Command::new(&self.0)
+            .args(["manifests", "-o", "json"])
+            .args(arguments)
+            .output()
+            .with_context(|| format!("cannot start {}", self.0.display()))?;
+        if !output.status.success() {
+            bail!(
+                "weft manifests {}: {}",
+                arguments.join(" "),
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        let mut list: Value = serde_json::from_slice(&output.stdout)?;
+        match list["items"].take() {
+            Value::Array(items) => Ok(items),
+            _ => bail!("weft manifests {} printed no list", arguments.join(" ")),
+        }
+    }
+}
+
+/// Kind, namespace and name of an object.
+pub fn key(object: &Value) -> (String, String, String) {
+    let text = |pointer: &str| {
+        object
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    (
+        text("/kind"),
+        text("/metadata/namespace"),
+        text("/metadata/name"),
+    )
+}
