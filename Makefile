@@ -7,7 +7,7 @@ WEFT := target/release/weft
 TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
 
-.PHONY: help setup build images demo test test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check fmt generate bench cluster cluster-up cluster-down cluster-clean
+.PHONY: help setup build images chart demo test test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check fmt generate bench cluster cluster-up cluster-down cluster-clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -20,6 +20,9 @@ build: ## Build the release binaries of weft and weft-agent, and the test enviro
 
 images: build ## Write the container images of Weft as OCI archives, without a registry or a container engine: target/images
 	@cargo run --quiet --release -p weft-images
+
+chart: build ## Write the Helm chart: target/packages/weft
+	@cargo run --quiet --release -p weft-packages -- chart
 
 demo: setup build ## Show it: a real control plane, Weft installed as a user would, everything Available (KEEP=1 leaves it up)
 	@scripts/demo
@@ -85,6 +88,7 @@ cluster-clean: ## End it and remove what it left, and the built programs of cont
 	scripts/control-plane --clean
 	scripts/etcd-tools --clean
 	scripts/health --clean
+	scripts/helm --clean
 	scripts/node-programs --clean
 	scripts/kernels --clean
 	scripts/services --clean

@@ -193,13 +193,11 @@ impl Domain {
                 needed.entry(permission).or_default().insert(component);
             }
         }
-        if seen.is_empty() {
-            needed.extend(
-                apart(&object["rules"])
-                    .into_iter()
-                    .map(|permission| (permission, BTreeSet::new())),
-            );
-        }
+        // Some belong to no component: they are for objects of the replaced operator.
+        let without_choice: Vec<Permission> = apart(&object["rules"])
+            .into_iter()
+            .filter(|permission| !needed.contains_key(permission))
+            .collect();
         let mut groups: BTreeMap<BTreeSet<&str>, Vec<&Permission>> = BTreeMap::new();
         for (permission, components) in &needed {
             // What each component needs is always there.
@@ -217,6 +215,13 @@ impl Domain {
         for (components, permissions) in groups {
             let rules = yaml(&json!(together(permissions)))?;
             text += &self.when_chosen(&components, &rules);
+        }
+        if !without_choice.is_empty() {
+            let rules = yaml(&json!(together(&without_choice)))?;
+            text += &match self.components {
+                [] => rules,
+                _ => when(&format!("not $.Values.{}.components", self.values), &rules),
+            };
         }
         Ok(text)
     }

@@ -158,7 +158,7 @@ pub(crate) fn folder_from_script(script: &str, args: &[&str]) -> Result<PathBuf>
 
 /// A program of this tree: the one that this variable of the environment names, else the one built
 /// next to this test.
-pub(crate) fn built(variable: &str, name: &str) -> Result<PathBuf> {
+pub fn built(variable: &str, name: &str) -> Result<PathBuf> {
     if let Some(program) = path_from_env(variable) {
         return std::path::absolute(program).context(variable.to_owned());
     }
