@@ -200,7 +200,7 @@ impl Domain {
             .collect();
         let mut groups: BTreeMap<BTreeSet<&str>, Vec<&Permission>> = BTreeMap::new();
         for (permission, components) in &needed {
-            // What each component needs is always there.
+            // Permissions of every component are always there.
             let components = match components.len() == self.components.len() {
                 true => BTreeSet::new(),
                 false => components.clone(),

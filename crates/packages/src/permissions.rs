@@ -158,7 +158,7 @@ mod tests {
         let rules = together(&permissions);
         assert_eq!(apart(&json!(rules)), permissions);
         assert_eq!(rules.len(), 4, "{rules:#?}");
-        // Who may get all secrets may get these.
+        // These are among all secrets.
         assert_eq!(without_repetitions(&permissions).len(), 4 + 6 + 1);
     }
 }
