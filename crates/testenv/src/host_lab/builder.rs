@@ -1,13 +1,13 @@
 //! The start of a lab of hosts.
 
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use futures::future::try_join_all;
 
 use crate::{
-    ControlPlane, open_vswitch,
+    ControlPlane, host_programs, open_vswitch,
     relay::{Relay, listen_in},
     workdir::WorkDir,
 };
@@ -127,7 +127,7 @@ impl HostLabBuilder {
             bail!("{} has no port", control_plane.url())
         };
         let folder = control_plane.dir().to_owned();
-        let hosts = self.gateway(&folder)?;
+        let hosts = self.gateway(&programs, &folder)?;
         let way = listen_in(
             &hosts.gateway.file(),
             (addresses::API_SERVER, addresses::API_SERVER_PORT).into(),
@@ -152,7 +152,7 @@ impl HostLabBuilder {
         let programs = self.programs()?;
         let folder = WorkDir::temporary()?;
         let path = folder.path().to_owned();
-        let mut hosts = self.gateway(&path)?;
+        let mut hosts = self.gateway(&programs, &path)?;
         let folder = hosts.folder.insert(folder);
         folder.keep = true;
         self.plug_in(&mut hosts, &programs, &path).await?;
@@ -162,8 +162,8 @@ impl HostLabBuilder {
         Ok(hosts)
     }
 
-    /// Checks that hosts can run here. Returns the folder whose `usr` has their programs.
-    fn programs(&self) -> Result<PathBuf> {
+    /// Checks that hosts can run here. Returns the folders of their `/usr`.
+    fn programs(&self) -> Result<String> {
         gateway::check_size(self.hosts, self.cards)?;
         let missing = capabilities::missing();
         if !missing.is_empty() {
@@ -173,9 +173,11 @@ impl HostLabBuilder {
             );
         }
         if self.open_vswitch {
-            open_vswitch::folder().with_context(|| Capability::OpenVSwitch.to_string())
+            let folder =
+                open_vswitch::folder().with_context(|| Capability::OpenVSwitch.to_string())?;
+            host_programs::usr(&[folder])
         } else {
-            Ok(capabilities::network_manager())
+            capabilities::usr()
         }
     }
 
@@ -186,24 +188,24 @@ impl HostLabBuilder {
     }
 
     /// The gateway, without hosts.
-    fn gateway(&self, folder: &Path) -> Result<Hosts> {
+    fn gateway(&self, usr: &str, folder: &Path) -> Result<Hosts> {
         let names: Vec<_> = (1..)
             .zip(self.names())
             .map(|(index, name)| (name, addresses::host(index)))
             .collect();
         Ok(Hosts {
             hosts: vec![],
-            gateway: Gateway::start(self.cards, &names, folder)?,
+            gateway: Gateway::start(self.cards, &names, usr, folder)?,
             folder: None,
         })
     }
 
     /// Waits for the gateway, and starts the hosts.
-    async fn plug_in(&self, hosts: &mut Hosts, programs: &Path, folder: &Path) -> Result<()> {
+    async fn plug_in(&self, hosts: &mut Hosts, usr: &str, folder: &Path) -> Result<()> {
         hosts.gateway.wait_ready().await?;
         let configuration = configuration(self.pods_managed);
         let programs = HostPrograms {
-            folder: programs,
+            usr,
             open_vswitch: self.open_vswitch,
         };
         for (index, name) in (1..).zip(self.names()) {
