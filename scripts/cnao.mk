@@ -63,4 +63,4 @@ bump-all auto-bumper statify-components:
 bump-kubevirtci:
 	$(call instead,'scripts/control-plane --bump kubernetes VERSION' pins another version of the control plane)
 update-workflows-branches:
-	$(call instead,no workflow of this tree names a branch)
+	$(call instead,edit .github/workflows)

@@ -341,20 +341,40 @@ fn documents_that_help_points_to_exist() {
     }
 }
 
+/// The targets of the Makefile and of what it includes.
+fn targets() -> BTreeSet<String> {
+    ["Makefile", "scripts/cnao.mk"]
+        .into_iter()
+        .flat_map(|file| {
+            let text = fs::read_to_string(root().join(file)).unwrap();
+            let rules = text.lines().filter_map(|line| line.split_once(':'));
+            let names = rules.flat_map(|(names, _)| names.split(' '));
+            names.map(str::to_owned).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[test]
+fn each_target_of_cnao_that_the_page_names_works_here_too() {
+    let page = documents()
+        .into_iter()
+        .find(|document| document.path == "docs/contributing.md")
+        .unwrap();
+    let targets = targets();
+    let names: Vec<_> = Document::rows(page.section("Targets"))
+        .iter()
+        .flat_map(|row| spans(&row[0]))
+        .filter_map(|span| Some(span.strip_prefix("make ")?.replace('*', "%")))
+        .collect();
+    assert!(names.len() > 12, "{names:?}");
+    for name in names {
+        assert!(targets.contains(&name), "make {name}");
+    }
+}
+
 #[test]
 fn every_make_target_exists() {
-    let makefile = ["Makefile", "scripts/cnao.mk"]
-        .map(|file| fs::read_to_string(root().join(file)).unwrap())
-        .concat();
-    let targets: BTreeSet<&str> = makefile
-        .lines()
-        .filter_map(|line| {
-            line.split_once(": ")
-                .or(line.split_once(":"))
-                .map(|(names, _)| names.split(' '))
-        })
-        .flatten()
-        .collect();
+    let targets = targets();
     let call = Regex::new(r"(?:^|\s)make ([a-z][a-z/*-]*)").unwrap();
     for document in documents() {
         for code in document.code() {
