@@ -6,11 +6,15 @@ SHELL := /bin/bash
 WEFT := target/release/weft
 TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
+# Scripts that keep something in the cache
+CACHED := control-plane etcd-tools health helm node-programs network-manager open-vswitch kernels services prometheus browser "cargo-program cargo-deny" \
+	"cargo-program cargo-mutants"
 
-.PHONY: help setup build images chart demo test test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check fmt generate bench cluster cluster-up cluster-down cluster-clean
+.PHONY: help setup build images chart demo test test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ gsub(/\$$\$$/, "$$", $$2); printf "  make %-14s %s\n", $$1, $$2 }'
+	@echo "Targets of cluster-network-addons-operator work by their own names too, for example docker-build, cluster-sync and test/e2e/workflow (scripts/cnao.mk)."
 
 setup: ## Install what is missing on this machine and build the control plane's programs (once, about 11 minutes; K8S=1.33 builds this version)
 	@scripts/setup
@@ -24,7 +28,7 @@ images: build ## Write the container images of Weft as OCI archives, without a r
 chart: build ## Write the Helm chart: target/packages/weft
 	@cargo run --quiet --release -p weft-packages -- chart
 
-demo: setup build ## Show it: a real control plane, Weft installed as a user would, everything Available (KEEP=1 leaves it up)
+demo: ## Show it: a real control plane, Weft installed as a user would, everything Available; builds only what this needs (KEEP=1 leaves it up)
 	@scripts/demo
 
 test: setup ## Run all tests; each suite prints its time (K8S=1.33: those that start a control plane, with this version of Kubernetes)
@@ -79,20 +83,16 @@ cluster: setup images ## Start a cluster of two real nodes in the background who
 cluster-up: setup build ## Start a control plane with three nodes in the background
 	@$(TESTENV) up --nodes 3 --dir $(CLUSTER) --detach
 
-cluster-down: ## End it
-	@$(TESTENV) down --dir $(CLUSTER)
-
-cluster-clean: ## End it and remove what it left, and the built programs of control plane, nodes, services and checks
+cluster-down: ## End it, and remove what it left
 	@-test ! -x $(TESTENV) || $(TESTENV) down --dir $(CLUSTER)
-	rm -rf $(CLUSTER)
-	scripts/control-plane --clean
-	scripts/etcd-tools --clean
-	scripts/health --clean
-	scripts/helm --clean
-	scripts/node-programs --clean
-	scripts/kernels --clean
-	scripts/services --clean
-	scripts/prometheus --clean
-	scripts/browser --clean
-	scripts/cargo-program cargo-deny --clean
-	scripts/cargo-program cargo-mutants --clean
+	@rm -rf $(CLUSTER)
+
+cluster-clean: ## Remove what Weft created in the cluster of $$KUBECONFIG, and the operator; asks you before
+	@scripts/build weft
+	@$(WEFT) uninstall
+
+clean-cache: cluster-down ## Remove what is built and unpacked in the cache: programs of control plane, nodes, hosts, services and checks
+	@for script in $(CACHED); do scripts/$$script --clean || exit; done
+
+# The names that developers of cluster-network-addons-operator know
+include scripts/cnao.mk

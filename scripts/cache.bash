@@ -25,21 +25,20 @@ install_missing() {
   { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >&2
 }
 
-# install_network_manager: what hosts of tests run: NetworkManager, and the gateway's dnsmasq. On this machine no daemon of theirs is started, neither now
-# nor when it boots: NetworkManager would ask for addresses on every free card.
-install_network_manager() {
-  local guard= fresh= status=0
-  # Where it is there already, it is there for the machine's own sake, and stays as it is.
-  command -v NetworkManager >/dev/null || fresh=yes
-  if [[ -n $fresh && ! -e /usr/sbin/policy-rc.d ]]; then
-    guard=/usr/sbin/policy-rc.d
-    install -m 755 /dev/stdin "$guard" <<<$'#!/bin/sh\nexit 101' # asked before a package starts a service; this is a no
-  fi
-  install_missing ip=iproute2 dbus-daemon=dbus-daemon /usr/share/dbus-1/system.conf=dbus dnsmasq=dnsmasq-base ping=iputils-ping \
-    curl=curl NetworkManager=network-manager || status=$?
-  [[ -z $guard ]] || rm -f "$guard"
-  [[ -z $fresh ]] || ! command -v systemctl >/dev/null || systemctl --quiet disable NetworkManager.service || true
-  return "$status"
+# unpack SUITE PACKAGES FOLDER: FOLDER/usr gets usr/ of these packages of Debian, and of all that they need. Nothing is installed.
+unpack() {
+  local root folder
+  root=$(mktemp -d "$work/.root.XXXXXX")
+  # The signature counts, not the date: mirrors may stand still.
+  mmdebstrap --quiet --aptopt='Acquire::Check-Valid-Until "false"' --variant=extract --mode=root --format=directory \
+    --include="$2" "$1" "$root" >&2 || die "the packages $2 of Debian $1 are not to be had, see above"
+  # Up to bookworm some packages have files next to usr/, which an installation would move there.
+  for folder in bin sbin lib lib64; do
+    if [[ -d $root/$folder && ! -L $root/$folder ]]; then cp -a "$root/$folder" "$root/usr/"; fi
+  done
+  mkdir -p "$3"
+  mv "$root/usr" "$3/usr"
+  rm -rf "$root" "$3"/usr/share/{doc,man,locale}
 }
 
 # pinned MODULE PATH: the version of PATH that MODULE's go.mod requires (a path alone on its line is a tool)

@@ -860,12 +860,13 @@ impl Bus {
              <allow eavesdrop=\"true\"/><allow own=\"*\"/></policy></busconfig>"
         );
         fs::write(&file, config).unwrap();
-        let daemon = Command::new("dbus-daemon")
+        let daemon = weft_testenv::host_program("dbus-daemon")
+            .expect("scripts/network-manager fetches it")
             .arg(format!("--config-file={}", file.display()))
             .args(["--nofork", "--nopidfile", "--nosyslog"])
             .stderr(Stdio::null())
             .spawn()
-            .expect("dbus is installed");
+            .expect("unshare starts it");
         wait_until("the bus listens", || folder.join("bus").exists());
         Self { daemon, address }
     }

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use common::{printed, root, weft_with_stdin};
+use common::{printed, root, weft, weft_with_stdin};
 use regex::Regex;
 use serde_json::Value;
 use weft_addons::{Image, host::Preset};
@@ -90,6 +90,34 @@ impl Document {
             }
         }
         code
+    }
+
+    /// The lines of its blocks of commands, without output.
+    fn commands(&self) -> Vec<String> {
+        let blocks = self.text.split("```console\n").skip(1);
+        let blocks = blocks.map(|rest| rest.split("```").next().unwrap());
+        blocks
+            .flat_map(|block| {
+                let prompts = block.starts_with("$ ");
+                let lines = block.lines();
+                lines.filter_map(move |line| match prompts {
+                    true => line.strip_prefix("$ "),
+                    false => Some(line),
+                })
+            })
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// The commands after a prompt, each with the output that is shown below it.
+    fn shown(&self) -> Vec<(String, String)> {
+        let blocks = self.text.split("```console\n").skip(1);
+        let blocks = blocks.filter_map(|rest| rest.split("```").next()?.strip_prefix("$ "));
+        blocks
+            .flat_map(|block| block.split("\n$ "))
+            .filter_map(|one| one.split_once('\n'))
+            .map(|(command, output)| (command.to_owned(), output.to_owned()))
+            .collect()
     }
 
     /// Its blocks of YAML.
@@ -227,6 +255,78 @@ fn every_command_and_flag_exists() {
     );
 }
 
+/// The README.
+fn readme() -> Document {
+    documents()
+        .into_iter()
+        .find(|document| document.path == "README.md")
+        .unwrap()
+}
+
+/// The arguments of each call of `weft` in a line of a shell.
+fn calls(line: &str) -> Vec<Vec<String>> {
+    let line = line.split(" #").next().unwrap();
+    line.split(['|', ';'])
+        .flat_map(|part| part.split("&&"))
+        .filter_map(|part| {
+            let mut words = part.split_whitespace().map(str::to_owned);
+            (words.next()? == "weft").then(|| words.collect())
+        })
+        .collect()
+}
+
+/// Commands that need no cluster.
+const OFFLINE: [&str; 6] = [
+    "crds",
+    "explain",
+    "manifests",
+    "render",
+    "validate",
+    "version",
+];
+
+#[test]
+fn each_command_of_the_readme_runs_as_pasted() {
+    let mut checked = 0;
+    for call in readme().commands().iter().flat_map(|line| calls(line)) {
+        let mut call: Vec<_> = call.iter().map(String::as_str).collect();
+        if !call.first().is_some_and(|name| OFFLINE.contains(name)) {
+            // This reads all arguments before it.
+            call.push("--help");
+        }
+        let run = weft(&root(), &call);
+        assert_eq!(run.code, 0, "weft {call:?}: {}{}", run.stdout, run.stderr);
+        checked += 1;
+    }
+    assert!(checked >= 4, "{checked}: is this test still reading it?");
+    let wrong = weft(&root(), &["status", "--no-such-flag", "--help"]);
+    assert_eq!(wrong.code, 2, "{}", wrong.stdout);
+}
+
+#[test]
+fn the_output_that_the_readme_shows_without_a_cluster_is_printed() {
+    let mut checked = 0;
+    for (command, shown) in readme().shown() {
+        let calls = calls(&command);
+        let Some([name, arguments @ ..]) = calls.first().map(Vec::as_slice) else {
+            panic!("README.md shows the output of {command}, which no test checks")
+        };
+        if OFFLINE.contains(&name.as_str()) {
+            let call: Vec<_> = [name]
+                .into_iter()
+                .chain(arguments)
+                .map(String::as_str)
+                .collect();
+            assert_eq!(weft(&root(), &call).stdout, shown, "{command}");
+            checked += 1;
+        } else {
+            // online/readme.rs
+            assert!(["plan", "status"].contains(&name.as_str()), "{command}");
+        }
+    }
+    assert!(checked >= 1, "{checked}: is this test still reading it?");
+}
+
 #[test]
 fn documents_that_help_points_to_exist() {
     let name = Regex::new(r"docs/[a-z-]+\.md").unwrap();
@@ -241,17 +341,40 @@ fn documents_that_help_points_to_exist() {
     }
 }
 
+/// The targets of the Makefile and of what it includes.
+fn targets() -> BTreeSet<String> {
+    ["Makefile", "scripts/cnao.mk"]
+        .into_iter()
+        .flat_map(|file| {
+            let text = fs::read_to_string(root().join(file)).unwrap();
+            let rules = text.lines().filter_map(|line| line.split_once(':'));
+            let names = rules.flat_map(|(names, _)| names.split(' '));
+            names.map(str::to_owned).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[test]
+fn each_target_of_cnao_that_the_page_names_works_here_too() {
+    let page = documents()
+        .into_iter()
+        .find(|document| document.path == "docs/contributing.md")
+        .unwrap();
+    let targets = targets();
+    let names: Vec<_> = Document::rows(page.section("Targets"))
+        .iter()
+        .flat_map(|row| spans(&row[0]))
+        .filter_map(|span| Some(span.strip_prefix("make ")?.replace('*', "%")))
+        .collect();
+    assert!(names.len() > 12, "{names:?}");
+    for name in names {
+        assert!(targets.contains(&name), "make {name}");
+    }
+}
+
 #[test]
 fn every_make_target_exists() {
-    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
-    let targets: BTreeSet<&str> = makefile
-        .lines()
-        .filter_map(|line| {
-            line.split_once(": ")
-                .or(line.split_once(":"))
-                .map(|(name, _)| name)
-        })
-        .collect();
+    let targets = targets();
     let call = Regex::new(r"(?:^|\s)make ([a-z][a-z/*-]*)").unwrap();
     for document in documents() {
         for code in document.code() {
@@ -778,17 +901,13 @@ fn documents_give_the_supported_versions_of_kubernetes() {
 }
 
 #[test]
-fn the_configuration_on_the_first_screen_is_valid() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let yaml = readme
-        .split("```yaml\n")
-        .nth(1)
-        .unwrap()
-        .split("```")
-        .next()
-        .unwrap();
-    let run = weft_with_stdin(&root(), &["validate", "-f", "-"], yaml);
-    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+fn the_configuration_of_the_readme_is_the_first_example() {
+    let readme = readme();
+    let example = fs::read_to_string(root().join("examples/first.yaml")).unwrap();
+    let [yaml] = readme.yaml()[..] else {
+        panic!("README.md has one configuration")
+    };
+    assert_eq!(common::objects(yaml), common::objects(&example));
 }
 
 #[test]

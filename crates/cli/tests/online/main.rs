@@ -15,6 +15,7 @@ mod pages;
 mod plan;
 mod plan_nodes;
 mod plan_placement;
+mod readme;
 mod release;
 mod release_network;
 mod release_nodes;

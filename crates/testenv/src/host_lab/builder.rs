@@ -1,13 +1,13 @@
 //! The start of a lab of hosts.
 
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use futures::future::try_join_all;
 
 use crate::{
-    ControlPlane, open_vswitch,
+    ControlPlane, host_programs, open_vswitch,
     relay::{Relay, listen_in},
     workdir::WorkDir,
 };
@@ -137,7 +137,7 @@ impl HostLabBuilder {
             bail!("{} has no port", control_plane.url())
         };
         let folder = control_plane.dir().to_owned();
-        let hosts = self.gateway(&folder)?;
+        let hosts = self.gateway(&programs, &folder)?;
         let way = listen_in(
             &hosts.gateway.file(),
             (addresses::API_SERVER, addresses::API_SERVER_PORT).into(),
@@ -162,7 +162,7 @@ impl HostLabBuilder {
         let programs = self.programs()?;
         let folder = WorkDir::temporary()?;
         let path = folder.path().to_owned();
-        let mut hosts = self.gateway(&path)?;
+        let mut hosts = self.gateway(&programs, &path)?;
         let folder = hosts.folder.insert(folder);
         folder.keep = true;
         self.plug_in(&mut hosts, &programs, &path).await?;
@@ -172,8 +172,8 @@ impl HostLabBuilder {
         Ok(hosts)
     }
 
-    /// Checks that hosts can run here. Returns the folder whose `usr` has their programs.
-    fn programs(&self) -> Result<PathBuf> {
+    /// Checks that hosts can run here. Returns the folders of their `/usr`.
+    fn programs(&self) -> Result<String> {
         gateway::check_size(self.hosts, self.cards)?;
         let missing = capabilities::missing();
         if !missing.is_empty() {
@@ -183,9 +183,11 @@ impl HostLabBuilder {
             );
         }
         if self.open_vswitch {
-            open_vswitch::folder().with_context(|| Capability::OpenVSwitch.to_string())
+            let folder =
+                open_vswitch::folder().with_context(|| Capability::OpenVSwitch.to_string())?;
+            host_programs::usr(&[folder])
         } else {
-            Ok(capabilities::network_manager())
+            capabilities::usr()
         }
     }
 
@@ -196,24 +198,24 @@ impl HostLabBuilder {
     }
 
     /// The gateway, without hosts.
-    fn gateway(&self, folder: &Path) -> Result<Hosts> {
+    fn gateway(&self, usr: &str, folder: &Path) -> Result<Hosts> {
         let names: Vec<_> = (1..)
             .zip(self.names())
             .map(|(index, name)| (name, addresses::host(index)))
             .collect();
         Ok(Hosts {
             hosts: vec![],
-            gateway: Gateway::start(self.cards, &names, folder)?,
+            gateway: Gateway::start(self.cards, &names, usr, folder)?,
             folder: None,
         })
     }
 
     /// Waits for the gateway, and starts the hosts.
-    async fn plug_in(&self, hosts: &mut Hosts, programs: &Path, folder: &Path) -> Result<()> {
+    async fn plug_in(&self, hosts: &mut Hosts, usr: &str, folder: &Path) -> Result<()> {
         hosts.gateway.wait_ready().await?;
         let configuration = configuration(self.pods_managed);
         let programs = HostPrograms {
-            folder: programs,
+            usr,
             open_vswitch: self.open_vswitch,
             network_manager: self.network_manager,
         };

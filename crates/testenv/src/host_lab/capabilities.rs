@@ -2,10 +2,13 @@
 //! that are gone afterwards.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use anyhow::Result;
+
 use crate::{
+    host_programs::{self, in_usr},
     open_vswitch,
     probe::{has_link_type, in_namespaces, missing_links, no_link_type, no_namespaces},
     programs::path_from_env,
@@ -88,18 +91,18 @@ impl fmt::Display for Capability {
     }
 }
 
-/// The folder whose `usr` has the NetworkManager of hosts: that of the environment variable
-/// `WEFT_NETWORK_MANAGER`, else `/`.
-pub(super) fn network_manager() -> PathBuf {
-    path_from_env("WEFT_NETWORK_MANAGER").unwrap_or_else(|| PathBuf::from("/"))
+/// The folders of a host's `/usr`, see [`host_programs`](crate::host_programs). The folder of the
+/// environment variable `WEFT_NETWORK_MANAGER`, if it is set, has the NetworkManager.
+pub(super) fn usr() -> Result<String> {
+    let over: Vec<_> = path_from_env("WEFT_NETWORK_MANAGER").into_iter().collect();
+    host_programs::usr(&over)
 }
 
 fn version_of_network_manager() -> Option<(u32, u32)> {
     // As a host sees it.
-    let mounted = r#"[ "$0" = / ] || mount -t overlay -o "ro,lowerdir=$0/usr:/usr" overlay /usr; NetworkManager --version"#;
     let output = Command::new("unshare")
-        .args(["--mount", "--", "sh", "-c", mounted])
-        .arg(network_manager())
+        .args(in_usr(&usr().ok()?))
+        .args(["NetworkManager", "--version"])
         .output()
         .ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -147,18 +150,11 @@ pub fn missing() -> Vec<String> {
         return vec![reason];
     }
     let mut missing = vec![];
-    for (program, package) in [
-        ("NetworkManager", "network-manager"),
-        ("dbus-daemon", "dbus"),
-        ("dnsmasq", "dnsmasq-base"),
-        ("ping", "iputils-ping"),
-    ] {
-        if !in_namespaces(&format!("command -v {program}")) {
-            missing.push(format!("{program} is not installed (package {package})"));
-        }
+    if let Err(error) = usr() {
+        missing.push(format!("NetworkManager is not to be had: {error:#}"));
     }
-    if !Path::new("/usr/share/dbus-1/system.conf").exists() {
-        missing.push("there is no configuration of a D-Bus system bus (package dbus)".into());
+    if !in_namespaces("command -v ip") {
+        missing.push("ip is not installed (package iproute2)".into());
     }
     missing.extend(missing_links(&["bridge", "veth"]));
     missing

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 
 use crate::{
+    host_programs::in_usr,
     network::{self, Network},
-    process::Process,
+    process::{Process, bound_command},
 };
 
 use super::addresses;
@@ -23,8 +24,13 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     /// With this many cards a host, and these names and addresses of `eth0`, from the first host
-    /// on.
-    pub(crate) fn start(cards: u8, hosts: &[(String, Ipv4Addr)], folder: &Path) -> Result<Self> {
+    /// on. Its programs are in these folders of `/usr`.
+    pub(crate) fn start(
+        cards: u8,
+        hosts: &[(String, Ipv4Addr)],
+        usr: &str,
+        folder: &Path,
+    ) -> Result<Self> {
         let network = Network::new()?;
         let mut commands = String::new();
         for card in 0..cards {
@@ -39,12 +45,15 @@ impl Gateway {
             addresses::NAME_SERVER
         );
         network::ip(&network.file(), &commands)?;
-        let dnsmasq = Process::start(
-            Path::new("dnsmasq"),
-            arguments(cards, hosts, folder),
-            Some(&network.file()),
-            folder,
-        )?;
+        // Neither program forks: the process is that of dnsmasq in the end.
+        let mut command = bound_command(Path::new("nsenter"));
+        command
+            .arg(format!("--net={}", network.file().display()))
+            .args(["--", "unshare"])
+            .args(in_usr(usr))
+            .arg("dnsmasq")
+            .args(arguments(cards, hosts, folder));
+        let dnsmasq = Process::spawn("dnsmasq".into(), command, folder)?;
         Ok(Self { dnsmasq, network })
     }
 

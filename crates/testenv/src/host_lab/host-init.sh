@@ -2,18 +2,18 @@
 # Process 1 of a host: a D-Bus system bus and NetworkManager, in network, mount, UTS, IPC and PID namespaces of their own. It sees the machine's files,
 # but writes none of them: what a host's network is configured by is its own. Killing it ends every process and every mount of the host.
 #
-# usage: host-init.sh NAME ADDRESS GATEWAY FOLDER PROGRAMS SERVICES
-#   FOLDER: its logs, and NetworkManager.conf   PROGRAMS: NetworkManager, D-Bus and Open vSwitch are in the usr/ of this folder; / is the machine's own
+# usage: host-init.sh NAME ADDRESS GATEWAY FOLDER USR SERVICES
+#   FOLDER: its logs, and NetworkManager.conf   USR: the folders of /usr, as `lowerdir` of an overlay has them; /usr is the machine's own
 #   SERVICES: nm for D-Bus and NetworkManager, nm-ovs for Open vSwitch too, none for no service
 set -eu
-name=$1 address=$2 gateway=$3 folder=$4 programs=$5 services=$6
+name=$1 address=$2 gateway=$3 folder=$4 usr=$5 services=$6
 
 # Opened before anything is mounted over the folder.
 exec {network_manager_log}>>"$folder/NetworkManager.log" {dbus_log}>>"$folder/dbus.log"
 configuration=$(<"$folder/NetworkManager.conf")
 if [ "$services" = nm-ovs ]; then exec {ovs_log}>>"$folder/openvswitch.log"; fi
-# Newer programs and libraries over the machine's, whose others run with them.
-if [ "$programs" != / ]; then mount -t overlay -o "ro,lowerdir=$programs/usr:/usr" overlay /usr; fi
+# Programs and libraries over the machine's, whose others run with them.
+if [ "$usr" != /usr ]; then mount -t overlay -o "ro,lowerdir=$usr" overlay /usr; fi
 hostname "$name"
 
 mount -t proc proc /proc
@@ -42,6 +42,11 @@ echo "$configuration" >/etc/NetworkManager/NetworkManager.conf
 rm -f /etc/resolv.conf
 touch /etc/resolv.conf
 tr -d - </proc/sys/kernel/random/uuid >/etc/machine-id
+# D-Bus runs as this user, which the installation of its package would make.
+if ! grep -q ^messagebus: /etc/passwd; then
+  echo "messagebus:x:64998:64998::/nonexistent:/usr/sbin/nologin" >>/etc/passwd
+  echo "messagebus:x:64998:" >>/etc/group
+fi
 
 # What an installer would have left: the card that leads to the gateway, by an ordinary connection.
 cat >/etc/NetworkManager/system-connections/eth0.nmconnection <<END

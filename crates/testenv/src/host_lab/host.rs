@@ -24,9 +24,9 @@ const INIT: &str = include_str!("host-init.sh");
 
 /// The programs of a host.
 pub(super) struct HostPrograms<'a> {
-    /// The folder whose `usr` has NetworkManager and D-Bus. `/` is the machine's own.
-    pub(super) folder: &'a Path,
-    /// True if Open vSwitch runs too. It is in `usr` as well.
+    /// The folders of `/usr`, see [`host_programs`](crate::host_programs).
+    pub(super) usr: &'a str,
+    /// True if Open vSwitch runs too. It is in one of the folders.
     pub(super) open_vswitch: bool,
     /// True if NetworkManager and D-Bus run.
     pub(super) network_manager: bool,
@@ -65,14 +65,20 @@ impl Host {
             addresses::host(index).to_string(),
             addresses::gateway(0).to_string(),
         );
-        let [folder, usr] = [dir.as_path(), programs.folder].map(|path| path.display().to_string());
-        let mut args = vec![name.to_owned(), address, router, folder, usr];
+        let folder = dir.display().to_string();
         let services = match (programs.network_manager, programs.open_vswitch) {
             (false, _) => "none",
             (true, false) => "nm",
             (true, true) => "nm-ovs",
         };
-        args.push(services.to_owned());
+        let args = [
+            name.to_owned(),
+            address,
+            router,
+            folder,
+            programs.usr.to_owned(),
+            services.to_owned(),
+        ];
         let init = Init::start(
             &script,
             &args.iter().map(String::as_str).collect::<Vec<_>>(),

@@ -1,6 +1,6 @@
 //! Hosts: each a real NetworkManager with a real D-Bus in namespaces of its own, connected to a
-//! gateway and to a real control plane. Needs root, and the packages network-manager, dbus and
-//! dnsmasq-base. Nothing of the machine's own network is touched.
+//! gateway and to a real control plane. Needs root. `scripts/network-manager` fetches
+//! NetworkManager, D-Bus and dnsmasq, and installs none of them. Nothing of the machine's own network is touched.
 //!
 //! ```text
 //!   this machine              gateway: a network namespace           host: network, mount, UTS, IPC and PID namespaces

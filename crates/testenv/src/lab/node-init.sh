@@ -2,11 +2,12 @@
 # Process 1 of a node. It runs in network, mount, UTS, IPC and PID namespaces of its own, makes a root folder of its own, and runs
 # containerd and the kubelet there as a service manager would. Killing it ends every process and every mount of the node.
 #
-# usage: node-init.sh NAME ADDRESSES ROOT PROGRAMS LOGS OVS GATEWAYS
-# ADDRESSES are as for the kubelet's --node-ip, first the IPv4 one. OVS is a folder whose usr has Open vSwitch, which then runs here.
+# usage: node-init.sh NAME ADDRESSES ROOT PROGRAMS LOGS OVS GATEWAYS USR
+# ADDRESSES are as for the kubelet's --node-ip, first the IPv4 one. OVS is not empty: Open vSwitch runs here.
 # GATEWAYS are one for each address: then NetworkManager runs here, and configures eth0.
+# USR are the folders of /usr, as `lowerdir` of an overlay has them.
 set -eu
-name=$1 addresses=$2 root=$3 programs=$4 logs=$5 ovs=$6 gateways=$7
+name=$1 addresses=$2 root=$3 programs=$4 logs=$5 ovs=$6 gateways=$7 usr=$8
 
 hostname "$name"
 mount --bind "$root" "$root"
@@ -16,9 +17,7 @@ mkdir -p usr .usr/upper .usr/work etc dev proc sys run tmp root old opt/bin opt/
   var/lib/sysctl var/tmp var/log/pods var/log/containers
 for link in bin sbin lib lib32 lib64; do if [ -L "/$link" ]; then ln -sfn "usr/$link" "$link"; fi; done
 # The machine's programs; what a node writes there stays its own. Published manifests expect the folder of kernel modules, even an empty one.
-lower=/usr
-if [ -n "$ovs" ] && [ "$ovs" != / ]; then lower=$ovs/usr:/usr; fi
-mount -t overlay -o "lowerdir=$lower,upperdir=.usr/upper,workdir=.usr/work" usr usr
+mount -t overlay -o "lowerdir=$usr,upperdir=.usr/upper,workdir=.usr/work" usr usr
 mkdir -p usr/lib/modules
 # alternatives: that is where iptables leads.
 for file in passwd group nsswitch.conf protocols services alternatives ld.so.cache; do
@@ -81,6 +80,11 @@ service() {
 }
 
 if [ -n "$gateways" ]; then
+  # D-Bus runs as this user, which the installation of its package would make.
+  if ! grep -q ^messagebus: /etc/passwd; then
+    echo "messagebus:x:64998:64998::/nonexistent:/usr/sbin/nologin" >>/etc/passwd
+    echo "messagebus:x:64998:" >>/etc/group
+  fi
   mkdir -p /run/dbus /run/NetworkManager /var/lib/NetworkManager /etc/NetworkManager/conf.d /etc/NetworkManager/system-connections
   # The machine's own have no place here.
   rm -rf /usr/lib/NetworkManager/conf.d /usr/lib/NetworkManager/system-connections

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::{
     command::{Input, output},
+    host_programs,
     init::{Init, enter},
     network::{self, Network},
     open_vswitch,
@@ -147,13 +148,17 @@ impl Node {
         let list: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         let folders = [&root, around.programs, &logs].map(|folder| folder.display().to_string());
         let [root, programs, logs] = &folders;
-        let open_vswitch = match options.open_vswitch {
-            true => open_vswitch::folder()
-                .context("there is no Open vSwitch: run scripts/open-vswitch")?
-                .display()
-                .to_string(),
-            false => String::new(),
+        let mut over = vec![];
+        if options.open_vswitch {
+            let folder = open_vswitch::folder()
+                .context("there is no Open vSwitch: run scripts/open-vswitch")?;
+            over.push(folder);
+        }
+        let usr = match options.network_manager {
+            true => host_programs::usr(&over)?,
+            false => host_programs::usr_without_network_manager(&over),
         };
+        let open_vswitch = if options.open_vswitch { "ovs" } else { "" };
         let gateways: Vec<_> = options.gateways(&addresses).collect();
         let init = Init::start(
             &script,
@@ -163,8 +168,9 @@ impl Node {
                 root,
                 programs,
                 logs,
-                &open_vswitch,
+                open_vswitch,
                 &gateways.join(","),
+                &usr,
             ],
             &dir,
         )?;

@@ -1,0 +1,66 @@
+# The targets of cluster-network-addons-operator by their own names, for those who know them. Each runs Weft's counterpart, or prints it and fails.
+
+IMAGE ?=
+DEPLOY_DIR ?= target/manifests
+
+# $(call instead,TEXT): there is no such step here
+define instead
+@echo "make $@: $(1)" >&2; exit 2
+endef
+
+.PHONY: all goimports goimports-check whitespace whitespace-check vet gen-k8s gen-k8s-check gen-manifests generate-doc manager manifest-templator \
+	docker-build docker-build-operator docker-build-registry docker-push docker-push-operator docker-push-registry cluster-sync cluster-operator-push \
+	cluster-operator-install test/unit test/e2e/workflow test/e2e/lifecycle test/e2e/monitoring functest prom-rules-verify lint-metrics lint-monitoring \
+	vendor release-notes prepare-patch prepare-minor prepare-major bump-all bump-kubevirtci auto-bumper statify-components update-workflows-branches
+
+all: fmt check
+goimports whitespace: fmt
+vet:
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+goimports-check whitespace-check:
+	cargo fmt --all --check
+
+gen-k8s: generate
+gen-k8s-check:
+	cargo test --quiet -p weft-api
+gen-manifests: build
+	$(WEFT) manifests -o $(DEPLOY_DIR)
+generate-doc:
+	WEFT_GENERATE=1 cargo test --quiet -p weft --test docs
+
+manager manifest-templator: build
+docker-build docker-build-operator: images
+docker-push docker-push-operator cluster-operator-push:
+	$(call instead,push target/images/weft.tar and weft-agent.tar of 'make images' with any client of registries: skopeo copy oci-archive:target/images/weft.tar docker://REGISTRY/weft:TAG)
+docker-build-registry docker-push-registry:
+	$(call instead,there is no image with a catalog. 'weft manifests' prints all that you install)
+cluster-sync cluster-operator-install: build
+	@IMAGE=$(IMAGE) scripts/cluster-sync
+
+test/unit:
+	cargo test --workspace --lib
+test/e2e/workflow: setup
+	cargo test -p weft --test system
+test/e2e/lifecycle: setup
+	cargo test -p weft --test online
+test/e2e/monitoring: setup
+	cargo test -p weft --test system monitoring:: prometheus:: metrics::
+	cargo test -p weft --test monitoring
+functest: test/e2e/workflow test/e2e/lifecycle test/e2e/monitoring
+prom-rules-verify lint-metrics lint-monitoring:
+	cargo test -p weft --test monitoring
+
+vendor:
+	$(call instead,dependencies are not in the tree. 'cargo fetch' downloads them)
+release-notes:
+	$(call instead,read CHANGELOG.md)
+prepare-patch prepare-minor prepare-major:
+	$(call instead,set the version in Cargo.toml and CHANGELOG.md)
+bump-%:
+	$(call instead,the images of the components are in crates/addons/src/settings.rs)
+bump-all auto-bumper statify-components:
+	$(call instead,the images of the components are in crates/addons/src/settings.rs)
+bump-kubevirtci:
+	$(call instead,'scripts/control-plane --bump kubernetes VERSION' pins another version of the control plane)
+update-workflows-branches:
+	$(call instead,edit .github/workflows)
