@@ -7,7 +7,7 @@ WEFT := target/release/weft
 TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
 
-.PHONY: help setup build images demo test test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check fmt generate bench cluster cluster-up cluster-down cluster-clean
+.PHONY: help setup build images demo test test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check docs fmt generate bench cluster cluster-up cluster-down cluster-clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -60,6 +60,9 @@ check: ## Check format, lints, writing style, and the licences and sources of de
 	@scripts/style
 	@scripts/check-dependencies
 
+docs: ## Build the site of docs/ with mdBook: target/site. Check its links, and use it in a real browser, or say what is missing for that
+	@scripts/docs
+
 fmt: ## Format the code
 	cargo fmt --all
 
@@ -92,3 +95,4 @@ cluster-clean: ## End it and remove what it left, and the built programs of cont
 	scripts/browser --clean
 	scripts/cargo-program cargo-deny --clean
 	scripts/cargo-program cargo-mutants --clean
+	scripts/cargo-program mdbook --clean
