@@ -32,7 +32,15 @@ fn documents() -> Vec<Document> {
         files.sort();
         files
     };
-    let folders = [".", "docs", "docs/api", "docs/compatibility", "docs/design"];
+    let folders = [
+        ".",
+        "docs",
+        "docs/api",
+        "docs/compatibility",
+        "docs/design",
+        "docs/tasks",
+        "docs/tutorials",
+    ];
     let files = folders.into_iter().flat_map(in_folder);
     files
         .map(|file| Document {

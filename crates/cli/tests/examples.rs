@@ -10,11 +10,13 @@ use common::{root, weft};
 use serde_json::Value;
 
 /// Objects of Kubernetes and of other programs.
-const FOREIGN: [&str; 4] = [
+const FOREIGN: [&str; 6] = [
     "on-demand/job.yaml",
     "readiness/gardener.yaml",
     "readiness/kubelet.yaml",
     "readiness/node-readiness-rule.yaml",
+    "tutorials/database.yaml",
+    "tutorials/pod.yaml",
 ];
 
 fn files(folder: &Path) -> Vec<PathBuf> {
