@@ -72,6 +72,9 @@ def stage(folder):
             if path == "examples" or path.startswith("examples/"):
                 # A browser shows the page of examples, and saves a file of YAML.
                 text = text.replace(f"]({link})", f"]({up}{EXAMPLES}#{anchor(path)})")
+            elif path in listed and path.endswith("README.md"):
+                # mdBook makes the index of its folder from such a page, and does not know that in links.
+                text = text.replace(f"]({link})", f"]({link.replace('README.md', 'index.md')})")
             elif path not in listed and (ROOT / path).is_file():
                 (source / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / path, source / path)
