@@ -61,13 +61,23 @@ async function look(width, colorScheme, names) {
   for (const name of names) {
     await page.goto(`${origin}/${name}`);
     await page.waitForSelector("#mdbook-sidebar a.active", { state: "attached" });
-    const found = await page.evaluate(() => ({
-      headings: document.querySelectorAll("main h1").length,
-      over: document.documentElement.scrollWidth - document.documentElement.clientWidth,
-      text: document.querySelector("main").innerText.length,
-    }));
+    const found = await page.evaluate(() => {
+      // mdBook hides the part of a page that is too wide. Tables and code scroll by themselves.
+      const inside = (element) => element.closest(".table-wrapper, pre");
+      const wide = [...document.querySelectorAll("main *")].filter((element) => {
+        const { right, width } = (inside(element) ?? element).getBoundingClientRect();
+        return width > 0 && right > innerWidth;
+      });
+      return {
+        headings: document.querySelectorAll("main h1").length,
+        over: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+        wide: wide.map((element) => element.outerHTML.slice(0, 120)).slice(0, 2),
+        text: document.querySelector("main").innerText.length,
+      };
+    });
     if (found.headings !== 1) note(`${found.headings} headings of the first level`);
     if (found.over > 0) note(`the page is ${found.over} px wider than the window`);
+    for (const element of found.wide) note(`wider than the window: ${element}`);
     if (found.text < 200) note("the page is empty");
     for (const mistake of await mistakes(page)) note(mistake);
   }
