@@ -78,6 +78,36 @@ fn all_examples_are_checked_at_once() {
 }
 
 #[test]
+fn policies_of_tutorials_suit_nodes_with_and_without_network_manager() {
+    for backend in ["NetworkManager", "Kernel"] {
+        let folder = tempfile::tempdir().unwrap();
+        let state = serde_json::json!({
+            "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-1"},
+            "status": {"currentState": {
+                "capabilities": [backend],
+                "interfaces": [{"name": "eth0", "type": "ethernet", "state": "up", "mtu": 1500}],
+            }},
+        });
+        std::fs::write(folder.path().join("nodes.json"), state.to_string()).unwrap();
+        for name in ["bridge", "policy"] {
+            let file = root().join(format!("examples/tutorials/{name}.yaml"));
+            let arguments = [
+                "plan",
+                "--state",
+                "nodes.json",
+                "-f",
+                file.to_str().unwrap(),
+            ];
+            let run = weft(folder.path(), &arguments);
+            let said = format!("{name}, {backend}: {}{}", run.stdout, run.stderr);
+            assert_eq!(run.code, 1, "{said}");
+            assert!(run.stdout.contains("  + interfaces[br"), "{said}");
+            assert!(!run.stdout.contains("  ! "), "{said}");
+        }
+    }
+}
+
+#[test]
 fn a_placement_api_outside_the_served_namespaces_is_explained() {
     let folder = tempfile::tempdir().unwrap();
     let example =
