@@ -83,10 +83,10 @@ fn policies_of_tutorials_suit_nodes_with_and_without_network_manager() {
         let folder = tempfile::tempdir().unwrap();
         let state = serde_json::json!({
             "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-1"},
-            "status": {"currentState": {
-                "capabilities": [backend],
-                "interfaces": [{"name": "eth0", "type": "ethernet", "state": "up", "mtu": 1500}],
-            }},
+            "status": {
+                "conditions": [{"type": "Backend", "status": "True", "reason": backend}],
+                "currentState": {"interfaces": [{"name": "eth0", "type": "ethernet", "state": "up"}]},
+            },
         });
         std::fs::write(folder.path().join("nodes.json"), state.to_string()).unwrap();
         for name in ["bridge", "policy"] {
