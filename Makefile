@@ -8,9 +8,9 @@ TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
 # Scripts that keep something in the cache
 CACHED := control-plane etcd-tools health helm node-programs network-manager open-vswitch kernels services prometheus browser "cargo-program cargo-deny" \
-	"cargo-program cargo-mutants"
+	"cargo-program cargo-mutants" "cargo-program mdbook"
 
-.PHONY: help setup build images chart demo test test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
+.PHONY: help setup build images chart demo test test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ gsub(/\$$\$$/, "$$", $$2); printf "  make %-14s %s\n", $$1, $$2 }'
@@ -66,6 +66,9 @@ check: ## Check format, lints, writing style, and the licences and sources of de
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	@scripts/style
 	@scripts/check-dependencies
+
+docs: ## Build the site of docs/ with mdBook: target/site. Check its links, and use it in a real browser, or say what is missing for that
+	@scripts/docs
 
 fmt: ## Format the code
 	cargo fmt --all

@@ -32,7 +32,15 @@ fn documents() -> Vec<Document> {
         files.sort();
         files
     };
-    let folders = [".", "docs", "docs/api", "docs/compatibility", "docs/design"];
+    let folders = [
+        ".",
+        "docs",
+        "docs/api",
+        "docs/compatibility",
+        "docs/design",
+        "docs/tasks",
+        "docs/tutorials",
+    ];
     let files = folders.into_iter().flat_map(in_folder);
     files
         .map(|file| Document {
@@ -1112,6 +1120,38 @@ fn every_example_of_the_pages_about_networks_is_valid() {
             assert_eq!(run.code, 0, "{example}\n{}{}", run.stdout, run.stderr);
         }
     }
+}
+
+#[test]
+fn tutorials_show_the_files_that_they_apply() {
+    let files: BTreeMap<String, String> = fs::read_dir(root().join("examples/tutorials"))
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let text = fs::read_to_string(&path).unwrap();
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, lines.map(|line| format!("{line}\n")).collect())
+        })
+        .collect();
+    let (mut named, mut shown) = (BTreeSet::new(), 0);
+    let tutorials = documents()
+        .into_iter()
+        .filter(|document| document.path.starts_with("docs/tutorials/"));
+    for document in tutorials {
+        for yaml in document.yaml() {
+            shown += 1;
+            let is_file = files.values().any(|text| text == yaml);
+            assert!(is_file, "{}: no file has just this:\n{yaml}", document.path);
+        }
+        named.extend(all(&document.text, r"examples/tutorials/([a-z-]+\.yaml)"));
+    }
+    assert!(shown >= 4, "only {shown} files are shown");
+    let there: BTreeSet<String> = files.into_keys().collect();
+    assert_eq!(
+        named, there,
+        "left: docs/tutorials, right: examples/tutorials"
+    );
 }
 
 /// Reports whether there is a test of this name, `file::function` by its file below `crates/`, and

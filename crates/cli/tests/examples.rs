@@ -10,11 +10,13 @@ use common::{root, weft};
 use serde_json::Value;
 
 /// Objects of Kubernetes and of other programs.
-const FOREIGN: [&str; 4] = [
+const FOREIGN: [&str; 6] = [
     "on-demand/job.yaml",
     "readiness/gardener.yaml",
     "readiness/kubelet.yaml",
     "readiness/node-readiness-rule.yaml",
+    "tutorials/database.yaml",
+    "tutorials/pod.yaml",
 ];
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -73,6 +75,36 @@ fn all_examples_are_checked_at_once() {
     );
     let run = weft(Path::new("."), &["validate", "-f", flat.to_str().unwrap()]);
     assert!(!run.stdout.contains("early/"), "{}", run.stdout);
+}
+
+#[test]
+fn policies_of_tutorials_suit_nodes_with_and_without_network_manager() {
+    for backend in ["NetworkManager", "Kernel"] {
+        let folder = tempfile::tempdir().unwrap();
+        let state = serde_json::json!({
+            "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkState", "metadata": {"name": "node-1"},
+            "status": {
+                "conditions": [{"type": "Backend", "status": "True", "reason": backend}],
+                "currentState": {"interfaces": [{"name": "eth0", "type": "ethernet", "state": "up"}]},
+            },
+        });
+        std::fs::write(folder.path().join("nodes.json"), state.to_string()).unwrap();
+        for name in ["bridge", "policy"] {
+            let file = root().join(format!("examples/tutorials/{name}.yaml"));
+            let arguments = [
+                "plan",
+                "--state",
+                "nodes.json",
+                "-f",
+                file.to_str().unwrap(),
+            ];
+            let run = weft(folder.path(), &arguments);
+            let said = format!("{name}, {backend}: {}{}", run.stdout, run.stderr);
+            assert_eq!(run.code, 1, "{said}");
+            assert!(run.stdout.contains("  + interfaces[br"), "{said}");
+            assert!(!run.stdout.contains("  ! "), "{said}");
+        }
+    }
 }
 
 #[test]

@@ -266,12 +266,16 @@ fn strings(values: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// A cell of a table: one line, and no bar but those between cells.
+/// A cell of a table: one line, no bar but those between cells, and no tag but those of line
+/// breaks.
 fn cell(paragraphs: &[String]) -> String {
     let paragraphs: Vec<_> = paragraphs
         .iter()
         .filter(|text| !text.is_empty())
-        .map(|text| text.replace("\n\n", "<br>").replace('\n', " "))
+        .map(|text| {
+            let text = text.replace('<', "\\<");
+            text.replace("\n\n", "<br>").replace('\n', " ")
+        })
         .collect();
     paragraphs.join("<br>").replace('|', "\\|")
 }
