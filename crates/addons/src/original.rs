@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use weft_api::addons::{GROUP, KIND};
-use weft_plan::{Live, ObjectKey, kinds};
+use weft_plan::{COMPONENT_LABEL, Live, ObjectKey, kinds};
 
 use crate::{Settings, components::kubevirt_ipam_controller, labels::VERSION_LABEL, record};
 
@@ -30,10 +30,6 @@ pub(crate) fn made(settings: &Settings, live: &Value) -> bool {
 pub(crate) fn owns(live: &Value) -> bool {
     Live::of(live).owner_of(GROUP, KIND).is_some()
 }
-
-/// The label on Weft's own Deployment. The original's Deployment has the same name, but not this
-/// label.
-const COMPONENT_LABEL: &str = "weft.network/component";
 
 /// Reports whether a Deployment is that operator: by its image's name, or by its own name where the
 /// label of Weft is missing.

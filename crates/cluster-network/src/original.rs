@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use weft_api::cluster_network::{GROUP, KIND};
-use weft_plan::{Kind, Live, kinds};
+use weft_plan::{COMPONENT_LABEL, Kind, Live, kinds};
 
 /// The name of its workload at first, and of Weft's.
 const OPERATOR: &str = "cluster-network-operator";
@@ -19,9 +19,6 @@ pub(crate) const OPERATORS: &[(Kind, &str)] = &[
 pub(crate) fn made(live: &Value) -> bool {
     Live::of(live).owner_of(GROUP, KIND).is_some()
 }
-
-/// The label of Weft's own workload. The original's workload has the same name and lacks it.
-const COMPONENT_LABEL: &str = "weft.network/component";
 
 /// Reports whether a workload is that operator: by its image's name, or by its own name where the
 /// label of Weft is missing. (Releases of OpenShift name images by digest only, so the image's name

@@ -4,7 +4,9 @@
 use serde_json::Value;
 use weft_api::placement::{GROUP, KIND, PlacementApi};
 use weft_operands::text::is_dns_label;
-use weft_plan::{Decision, Domain, Fact, Input, Kind, Live, Problem, Refusal, Unit, kinds};
+use weft_plan::{
+    COMPONENT_LABEL, Decision, Domain, Fact, Input, Kind, Live, Problem, Refusal, Unit, kinds,
+};
 
 use crate::{
     Config, objects,
@@ -52,8 +54,6 @@ const OPERATORS: &[(Kind, &str); 6] = &[
         "nova-operator-mutating-webhook-configuration",
     ),
 ];
-/// The label of Weft's own operators.
-const COMPONENT_LABEL: &str = "weft.network/component";
 /// Kinds of objects that Weft makes for a PlacementAPI.
 const KINDS: &[Kind] = &[
     kinds::SERVICE_ACCOUNT,

@@ -51,7 +51,7 @@ pub use inventory::{Inventory, InventoryError};
 pub use live::{Live, condition, is_reference_to, text};
 pub use object::{Manifest, ManifestError, ObjectKey, canonical, parse_yaml};
 pub use object_set::ObjectSet;
-pub use owner::{OWNER_LABEL, Owner, is_kept_for_ever, manager, owned};
+pub use owner::{COMPONENT_LABEL, OWNER_LABEL, Owner, is_kept_for_ever, manager, owned};
 pub use patch::{ADOPT_ANNOTATION, leave_patch, release_patch, take_patch};
 pub use process::{ProcessSettings, ServerTls};
 pub use rest::is_at_rest;

@@ -8,6 +8,10 @@ use crate::{Domain, Kind, Live, Unit, fields, is_reference_to, kinds};
 /// watches by it.
 pub const OWNER_LABEL: &str = "weft.network/owner";
 
+/// Label on an operator of Weft itself, with the value `operator`. An operator that Weft replaces
+/// can have the same name, but not this label.
+pub const COMPONENT_LABEL: &str = "weft.network/component";
+
 /// The resource on whose behalf objects are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {

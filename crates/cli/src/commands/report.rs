@@ -4,8 +4,9 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
+use weft_plan::COMPONENT_LABEL;
 use weft_plan::{Kind, kinds, report::FailureClass};
-use weft_runtime::{api_server::cluster::Error, inspect::presence::COMPONENT_LABEL};
+use weft_runtime::api_server::cluster::Error;
 
 use crate::{
     bundle::{archive::Archive, collect::Collector},

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use weft_api::node_network::{GROUP, installation::KIND};
-use weft_plan::{Kind, OWNER_LABEL, ObjectKey, kinds};
+use weft_plan::{COMPONENT_LABEL, Kind, OWNER_LABEL, ObjectKey, kinds};
 
 use super::{AGENT, Settings};
 
@@ -11,8 +11,6 @@ const OPERATOR: &str = "nmstate-operator";
 /// Its operator, and its agent, which goes on changing nodes where the operator is gone.
 pub(super) const OPERATORS: &[(Kind, &str)] =
     &[(kinds::DEPLOYMENT, OPERATOR), (kinds::DAEMON_SET, AGENT)];
-/// The label of Weft's own Deployment. The original's has the same name and lacks this label.
-const COMPONENT_LABEL: &str = "weft.network/component";
 /// On nearly all that it makes.
 const APP: &str = "kubernetes-nmstate";
 /// The kinds whose objects Weft writes.

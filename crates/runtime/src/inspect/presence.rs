@@ -4,17 +4,15 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use weft_plan::{Domain, Kind, Live, ObjectKey, is_at_rest, kinds, report::Blocked};
+use weft_plan::{
+    COMPONENT_LABEL, Domain, Kind, Live, ObjectKey, is_at_rest, kinds, report::Blocked,
+};
 
 use crate::{
     api_server::cluster::{Cluster, Error},
     inspect::reader::Reader,
     reconcile::originals,
 };
-
-/// Label that distinguishes Weft's own workloads from those of the operators that it replaces. Its
-/// value is `operator`.
-pub const COMPONENT_LABEL: &str = "weft.network/component";
 
 /// A Deployment or DaemonSet that runs `weft operator`.
 #[derive(Clone, Debug, PartialEq)]

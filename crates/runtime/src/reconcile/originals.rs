@@ -2,9 +2,9 @@
 //! writes, Weft writes nothing.
 
 use serde_json::Value;
-use weft_plan::{Domain, Kind, Live, is_at_rest, kinds, report::Blocked};
+use weft_plan::{COMPONENT_LABEL, Domain, Kind, Live, is_at_rest, kinds, report::Blocked};
 
-use crate::{inspect::presence::COMPONENT_LABEL, store::watch::Shared};
+use crate::store::watch::Shared;
 
 /// Returns the operator that Weft replaces if it runs or may run, by the watches of the domain, or
 /// another operator of Weft in another namespace than `own`. Weft then writes nothing in the
