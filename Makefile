@@ -10,7 +10,7 @@ CLUSTER := target/cluster
 CACHED := control-plane etcd-tools health helm node-programs network-manager open-vswitch kernels services prometheus browser "cargo-program cargo-deny" \
 	"cargo-program cargo-mutants" "cargo-program mdbook"
 
-.PHONY: help setup build images chart demo test test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
+.PHONY: help setup build images packages demo test test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ gsub(/\$$\$$/, "$$", $$2); printf "  make %-14s %s\n", $$1, $$2 }'
@@ -25,8 +25,8 @@ build: ## Build the release binaries of weft and weft-agent, and the test enviro
 images: build ## Write the container images of Weft as OCI archives, without a registry or a container engine: target/images
 	@cargo run --quiet --release -p weft-images
 
-chart: build ## Write the Helm chart: target/packages/weft
-	@cargo run --quiet --release -p weft-packages -- chart
+packages: build ## Write the Helm chart and the kustomize bases: target/packages
+	@cargo run --quiet --release -p weft-packages
 
 demo: ## Show it: a real control plane, Weft installed as a user would, everything Available; builds only what this needs (KEEP=1 leaves it up)
 	@scripts/demo

@@ -24,7 +24,7 @@ gen-k8s: generate
 gen-k8s-check:
 	cargo test --quiet -p weft-api
 gen-manifests: build
-	$(WEFT) manifests -o $(DEPLOY_DIR)
+	$(WEFT) manifests --split --domains addons -o $(DEPLOY_DIR)
 generate-doc:
 	WEFT_GENERATE=1 cargo test --quiet -p weft --test docs
 

@@ -8,12 +8,10 @@ use serde_json::{Value, json};
 use weft_api::cluster_network::OTHER_DOMAINS;
 
 use crate::{
+    files::Files,
     manifests::{Program, key},
     permissions::{Permission, apart, together},
 };
-
-/// The files of a package: the text by the path in its folder.
-pub type Files = BTreeMap<String, String>;
 
 /// A domain, as `weft manifests --domains` and as the values of the chart name it.
 struct Domain {

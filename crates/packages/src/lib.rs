@@ -2,9 +2,13 @@
 //! same objects.
 //!
 //! - [`chart`]: the Helm chart;
+//! - [`kustomize`]: bases and an overlay for kustomize;
 //! - [`manifests`]: the objects of an installation, from the program itself;
-//! - [`permissions`]: the rules of roles, taken apart and put together.
+//! - [`permissions`]: the rules of roles, taken apart and put together;
+//! - [`files`]: the files of a package.
 
 pub mod chart;
+pub mod files;
+pub mod kustomize;
 pub mod manifests;
 pub mod permissions;

@@ -1,50 +1,27 @@
 //! `weft-packages`: writes the packages of Weft.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use clap::{Parser, Subcommand};
-use weft_packages::{chart, manifests::Program};
+use anyhow::Result;
+use clap::Parser;
+use weft_packages::{chart, files, kustomize, manifests::Program};
 
-/// Writes the packages of Weft from what `weft manifests` prints
+/// Writes the packages of Weft from what `weft manifests` prints: the Helm chart into the folder
+/// `weft`, and the kustomize bases into the folder `kustomize`
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
     /// The `weft` program, built before
     #[arg(long, default_value = "target/release/weft")]
     weft: PathBuf,
-    #[command(subcommand)]
-    package: Package,
-}
-
-#[derive(Subcommand)]
-enum Package {
-    /// The Helm chart, as a folder
-    Chart {
-        /// The folder. Files that are there already are replaced
-        #[arg(long, default_value = "target/packages/weft")]
-        out: PathBuf,
-    },
+    /// The folder for the packages. Files that are there already are replaced
+    #[arg(long, default_value = "target/packages")]
+    out: PathBuf,
 }
 
 fn main() -> Result<()> {
     let cli = Cli::parse();
     let program = Program::new(&cli.weft);
-    match cli.package {
-        Package::Chart { out } => write(&out, &chart::files(&program)?),
-    }
-}
-
-fn write(folder: &Path, files: &chart::Files) -> Result<()> {
-    for (name, text) in files {
-        let path = folder.join(name);
-        let parent = path.parent().unwrap_or(folder);
-        fs::create_dir_all(parent)
-            .with_context(|| format!("cannot make the folder {}", parent.display()))?;
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+    files::write(&cli.out.join("weft"), &chart::files(&program)?)?;
+    files::write(&cli.out.join("kustomize"), &kustomize::files(&program)?)
 }

@@ -5,14 +5,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use serde_json::{Value, json};
 use weft_packages::{
-    chart,
+    chart, files,
     manifests::{Program, key},
     permissions::{Permission, apart, without_repetitions},
 };
@@ -27,11 +26,7 @@ fn weft() -> Program {
 /// Writes the chart into a folder.
 fn write(folder: &Path) -> PathBuf {
     let chart = folder.join("weft");
-    for (name, text) in chart::files(&weft()).unwrap() {
-        let path = chart.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
+    files::write(&chart, &chart::files(&weft()).unwrap()).unwrap();
     chart
 }
 

@@ -1,0 +1,68 @@
+//! The kustomize bases, and an overlay to begin with.
+//!
+//! - `base`: the operator for all domains, with the domains that `weft manifests` installs by
+//!   default;
+//! - `split/DOMAIN`: the operator of one domain, in the place of the operator that Weft replaces;
+//! - `overlays/registry`: the base with images of another registry.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::{
+    files::Files,
+    manifests::{DOMAINS, Program},
+};
+
+/// Returns the files of all bases and overlays.
+///
+/// # Errors
+/// `weft manifests` cannot be run.
+pub fn files(program: &Program) -> Result<Files> {
+    let mut files = Files::new();
+    add(&mut files, "base", &program.manifests(&[])?)?;
+    for domain in DOMAINS {
+        let objects = program.manifests(&["--split", "--domains", domain])?;
+        add(&mut files, &format!("split/{domain}"), &objects)?;
+    }
+    files.insert(
+        "overlays/registry/kustomization.yaml".to_owned(),
+        include_str!("../../../deploy/kustomize/registry.yaml")
+            .replace("0.0.0", env!("CARGO_PKG_VERSION")),
+    );
+    Ok(files)
+}
+
+/// Adds a base with these objects.
+fn add(files: &mut Files, folder: &str, objects: &[Value]) -> Result<()> {
+    let mut kustomization =
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n".to_owned();
+    let is_of = |kind: &'static str| move |object: &&Value| object["kind"] == kind;
+    let (namespace, definition) = (is_of("Namespace"), is_of("CustomResourceDefinition"));
+    let parts: [(&str, Vec<&Value>); 3] = [
+        (
+            "namespaces.yaml",
+            objects.iter().filter(namespace).collect(),
+        ),
+        (
+            "definitions.yaml",
+            objects.iter().filter(definition).collect(),
+        ),
+        (
+            "operator.yaml",
+            objects
+                .iter()
+                .filter(|object| !namespace(object) && !definition(object))
+                .collect(),
+        ),
+    ];
+    for (name, objects) in parts.iter().filter(|(_, objects)| !objects.is_empty()) {
+        let documents = objects
+            .iter()
+            .map(|object| serde_saphyr::to_string(object).context("cannot write YAML"))
+            .collect::<Result<Vec<_>>>()?;
+        files.insert(format!("{folder}/{name}"), documents.join("---\n"));
+        kustomization += &format!("- {name}\n");
+    }
+    files.insert(format!("{folder}/kustomization.yaml"), kustomization);
+    Ok(())
+}
