@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_plan::{Live, Manifest};
+use weft_plan::{Live, Manifest, kinds};
 
 use crate::Settings;
 
@@ -54,7 +54,12 @@ impl Labels {
         manifest.set_label(VERSION_LABEL, &self.version);
         manifest.set_label(PROMETHEUS, prometheus);
         manifest.set_pod_label(PROMETHEUS, prometheus);
+        // A namespace is not the operator's alone. Helm refuses one that another manager is named on.
+        let is_shared = manifest.key().kind == kinds::NAMESPACE;
         for (key, value) in &self.common {
+            if is_shared && key == MANAGED_BY.0 {
+                continue;
+            }
             manifest.set_label(key, value);
             manifest.set_pod_label(key, value);
         }

@@ -180,9 +180,12 @@ fn the_namespace_is_set_everywhere() {
         )["webhooks"][1]["clientConfig"]["service"]["namespace"],
         "elsewhere"
     );
+    let labels = &object(&decision, "Namespace", "elsewhere")["metadata"]["labels"];
+    assert_eq!(labels["app.kubernetes.io/component"], "network");
     assert_eq!(
-        object(&decision, "Namespace", "elsewhere")["metadata"]["labels"]["app.kubernetes.io/managed-by"],
-        "cnao-operator"
+        labels["app.kubernetes.io/managed-by"],
+        Value::Null,
+        "the namespace is not the operator's alone"
     );
     assert_eq!(
         decision.record.unwrap().key().namespace.as_deref(),

@@ -6,7 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command, Stdio},
 };
 
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use weft_packages::{
     manifests::{Program, key},
     permissions::{Permission, apart, without_repetitions},
 };
-use weft_testenv::{ControlPlane, built, helm};
+use weft_testenv::{ControlPlane, bound_command, built, helm, spawn_bound};
 
 const NAMESPACE: &str = "weft-system";
 
@@ -269,6 +269,35 @@ fn wrong_values_are_refused_with_their_names() {
     }
 }
 
+/// The operator of the release as a process, since the nodes run no container. Ends with the test.
+struct Operator(Child);
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+async fn operator(cluster: &ControlPlane) -> Operator {
+    let kubeconfig = cluster
+        .service_account_kubeconfig(NAMESPACE, "weft-operator")
+        .await
+        .unwrap();
+    let mut command = bound_command(&built("WEFT_BIN", "weft").unwrap());
+    command
+        .args(["operator", "--domains", "addons", "--kubeconfig"])
+        .arg(kubeconfig)
+        .args(["--probe-address", "127.0.0.1:0"])
+        .args(["--metrics-address", "127.0.0.1:0"])
+        .env("OPERATOR_NAMESPACE", NAMESPACE)
+        .env("OPERAND_NAMESPACE", "cluster-network-addons")
+        .env("POD_NAME", "weft-operator")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    Operator(spawn_bound(command).unwrap())
+}
+
 #[tokio::test]
 async fn helm_installs_upgrades_rolls_back_and_removes() {
     let folder = tempfile::tempdir().unwrap();
@@ -294,6 +323,18 @@ async fn helm_installs_upgrades_rolls_back_and_removes() {
     });
     cluster
         .kubectl_with_input(&["apply", "-f", "-"], &config.to_string())
+        .await
+        .unwrap();
+    // The operator, which labels the namespace of the add-ons.
+    let _operator = operator(&cluster).await;
+    cluster
+        .kubectl(&[
+            "wait",
+            "networkaddonsconfig",
+            "cluster",
+            "--for=condition=Available",
+            "--timeout=120s",
+        ])
         .await
         .unwrap();
 
