@@ -22,9 +22,9 @@ use super::{
     wait_until,
 };
 
-/// The namespace of the operands and, without `--single`, of the operator, as shipped.
+/// The namespace of the operands and, with `--split`, of the operator, as shipped.
 pub const NAMESPACE: &str = "cluster-network-addons";
-/// The name of the operator's Deployment and ServiceAccount, as shipped without `--single`.
+/// The name of the operator's Deployment and ServiceAccount, as shipped with `--split`.
 pub const OPERATOR: &str = "cluster-network-addons-operator";
 /// User name of the operator, as the API server sees it.
 pub const OPERATOR_USER: &str =
