@@ -5,7 +5,7 @@
 //! change. If it gets the lock while there is still a checkpoint, the agent has ended without
 //! finishing its change.
 
-use std::{io, pin::pin, time::Duration};
+use std::{io, pin::pin};
 
 use futures::StreamExt;
 use inotify::{Inotify, WatchMask};
@@ -15,9 +15,6 @@ use crate::{
     state_dir::{self, StateDir},
     stop,
 };
-
-/// The time until the next try if the host cannot be brought back.
-const AGAIN: Duration = Duration::from_secs(5);
 
 /// Why the guardian cannot work.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +52,7 @@ pub async fn run(dir: StateDir) -> Result<(), Error> {
             let lock = dir.lock_when_free().await?;
             if checkpoint.held()?.is_some() && !roll_back(&checkpoint).await {
                 drop(lock);
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(Checkpoint::AGAIN).await;
             }
         } else if is_ending {
             return Ok(());

@@ -47,7 +47,7 @@ pub async fn take(path: &Path) -> Result<Lock, Error> {
     Ok(Lock(file))
 }
 
-/// Waits until nobody else holds this file's lock, and takes it. The kernel wakes the process.
+/// Waits until no other process holds this file's lock, and takes it. The kernel wakes the process.
 pub(crate) async fn wait_for(file: File) -> io::Result<File> {
     let (tell, told) = oneshot::channel();
     // Not one of the runtime's threads: those are waited for at the end of the process.

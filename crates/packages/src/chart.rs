@@ -8,53 +8,11 @@ use serde_json::{Value, json};
 use weft_api::cluster_network::OTHER_DOMAINS;
 
 use crate::{
+    domains::{CLUSTER_NETWORK, DOMAINS, Domain},
     files::Files,
     manifests::{Program, key},
     permissions::{Permission, apart, together},
 };
-
-/// A domain, as `weft manifests --domains` and as the values of the chart name it.
-struct Domain {
-    name: &'static str,
-    values: &'static str,
-    components: &'static [&'static str],
-}
-
-const DOMAINS: [Domain; 4] = [
-    Domain {
-        name: "addons",
-        values: "addons",
-        components: &[
-            "multus",
-            "multus-dynamic-networks",
-            "linux-bridge",
-            "kubemacpool",
-            "ovs",
-            "macvtap",
-            "secondary-dns",
-            "kubevirt-ipam-controller",
-            "nmstate",
-        ],
-    },
-    Domain {
-        name: CLUSTER_NETWORK,
-        values: "clusterNetwork",
-        components: &["openshift-sdn", "flannel", "kube-proxy"],
-    },
-    Domain {
-        name: "node-network",
-        values: "nodeNetwork",
-        components: &[],
-    },
-    Domain {
-        name: "placement",
-        values: "placement",
-        components: &[],
-    },
-];
-
-/// The operator of this domain is on the network of its node, alone or with others.
-const CLUSTER_NETWORK: &str = "cluster-network";
 
 /// Words that `weft manifests` is given, and that the templates have expressions for.
 const NAMESPACE: &str = "namespace-of-the-release";
@@ -108,14 +66,17 @@ pub fn files(program: &Program) -> Result<Files> {
         .map(|(name, text)| ((*name).to_owned(), text.replace("0.0.0", version)))
         .collect();
     let mut definitions = String::new();
+    let mut of_domains = Vec::new();
     for domain in &DOMAINS {
         let objects = domain.objects(program, &[])?;
         definitions += &domain.when_enabled(&definitions_of(&objects)?);
         let name = format!("templates/{}.yaml", domain.name);
         files.insert(name, domain.template(program, &objects)?);
+        of_domains.push(objects);
     }
     files.insert("templates/definitions.yaml".to_owned(), definitions);
-    files.insert("templates/operator.yaml".to_owned(), operator(program)?);
+    let operator = operator(program, &of_domains)?;
+    files.insert("templates/operator.yaml".to_owned(), operator);
     Ok(files)
 }
 
@@ -146,6 +107,9 @@ impl Domain {
 
     /// Returns the objects of this domain alone.
     fn template(&self, program: &Program, objects: &[Value]) -> Result<String> {
+        if self.name == "placement" {
+            return Ok(self.when_enabled(&self.placed(program, objects)?));
+        }
         let mut by_component = Vec::new();
         for component in self.components {
             // Multus serves its requests, so no installation has it alone.
@@ -169,9 +133,6 @@ impl Domain {
                 .with_context(|| format!("{:?}", key(object)))?;
             let with: BTreeSet<&str> = seen.into_keys().collect();
             text += &self.when_chosen(&with, &body);
-        }
-        if self.name == "placement" {
-            text = self.placed(program, objects)?;
         }
         Ok(self.when_enabled(&text))
     }
@@ -198,12 +159,10 @@ impl Domain {
             .collect();
         let mut groups: BTreeMap<BTreeSet<&str>, Vec<&Permission>> = BTreeMap::new();
         for (permission, components) in &needed {
-            // Permissions of every component are always there.
-            let components = match components.len() == self.components.len() {
-                true => BTreeSet::new(),
-                false => components.clone(),
-            };
-            groups.entry(components).or_default().push(permission);
+            groups
+                .entry(components.clone())
+                .or_default()
+                .push(permission);
         }
         let mut rest = object.clone();
         if let Some(fields) = rest.as_object_mut() {
@@ -348,11 +307,7 @@ fn yaml(value: &Value) -> Result<String> {
 }
 
 /// The operator's account and Deployment. With cluster-network its pod is another one.
-fn operator(program: &Program) -> Result<String> {
-    let mut of_domains = Vec::new();
-    for domain in &DOMAINS {
-        of_domains.push(domain.objects(program, &[])?);
-    }
+fn operator(program: &Program, of_domains: &[Vec<Value>]) -> Result<String> {
     let find = |objects: &[Value], kind: &str| {
         let found = objects.iter().find(|object| object["kind"] == kind);
         found.cloned().with_context(|| format!("no {kind}"))

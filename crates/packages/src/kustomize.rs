@@ -8,10 +8,7 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::{
-    files::Files,
-    manifests::{DOMAINS, Program},
-};
+use crate::{domains::DOMAINS, files::Files, manifests::Program};
 
 /// Returns the files of all bases and overlays.
 ///
@@ -20,7 +17,7 @@ use crate::{
 pub fn files(program: &Program) -> Result<Files> {
     let mut files = Files::new();
     add(&mut files, "base", &program.manifests(&[])?)?;
-    for domain in DOMAINS {
+    for domain in DOMAINS.map(|domain| domain.name) {
         let objects = program.manifests(&["--split", "--domains", domain])?;
         add(&mut files, &format!("split/{domain}"), &objects)?;
     }

@@ -8,9 +8,6 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// The domains of Weft.
-pub const DOMAINS: [&str; 4] = ["addons", "cluster-network", "node-network", "placement"];
-
 /// The program `weft`.
 pub struct Program(PathBuf);
 

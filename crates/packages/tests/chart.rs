@@ -11,7 +11,9 @@ use std::{
 
 use serde_json::{Value, json};
 use weft_packages::{
-    chart, files,
+    chart,
+    domains::DOMAINS,
+    files,
     manifests::{Program, key},
     permissions::{Permission, apart, without_repetitions},
 };
@@ -207,6 +209,23 @@ fn the_chart_installs_what_weft_manifests_prints() {
             let differing: Vec<_> = granted.symmetric_difference(permissions).collect();
             assert!(differing.is_empty(), "{values:?}: {key:?}: {differing:?}");
         }
+    }
+}
+
+/// A component that one of them lacked could not be chosen.
+#[test]
+fn chart_and_schema_know_the_components_of_weft_manifests() {
+    let refused = weft().manifests(&["--components", "none"]).unwrap_err();
+    let refused = refused.to_string();
+    let (_, rest) = refused.split_once("[possible values: ").unwrap();
+    let known: BTreeSet<&str> = rest.split_once(']').unwrap().0.split(", ").collect();
+    let components = DOMAINS.iter().flat_map(|domain| domain.components);
+    assert_eq!(components.copied().collect::<BTreeSet<_>>(), known);
+    let files = chart::files(&weft()).unwrap();
+    let schema: Value = serde_json::from_str(&files["values.schema.json"]).unwrap();
+    for domain in DOMAINS.iter().filter(|one| !one.components.is_empty()) {
+        let values = &schema["properties"][domain.values]["properties"]["components"];
+        assert_eq!(values["items"]["enum"], json!(domain.components));
     }
 }
 

@@ -6,8 +6,9 @@ use std::{collections::BTreeMap, path::Path, process::Command};
 
 use serde_json::{Value, json};
 use weft_packages::{
+    domains::DOMAINS,
     files, kustomize,
-    manifests::{DOMAINS, Program, key},
+    manifests::{Program, key},
 };
 use weft_testenv::{Programs, built};
 
@@ -71,7 +72,7 @@ fn bases_install_what_weft_manifests_prints() {
         }
     };
     check("base", &[]);
-    for domain in DOMAINS {
+    for domain in DOMAINS.map(|domain| domain.name) {
         check(
             &format!("split/{domain}"),
             &["--split", "--domains", domain],

@@ -5,9 +5,9 @@
 //! opens a dozen connections at once, so Weft puts the same parts together itself, with
 //! `TCP_NODELAY`.
 //!
-//! Nor does kube's client notice that packets vanish: a watch that nobody answers any more looks as
-//! one without news, for minutes. A change of a node's network can do that to its agent, so the
-//! kernel asks for the other end (`SO_KEEPALIVE`, tcp(7)), as client-go has it do.
+//! Nor does kube's client notice that packets vanish. A watch on a dead connection looks like one
+//! without events, for minutes. A change of a node's network can do that to its agent. So Weft sets
+//! `SO_KEEPALIVE` (tcp(7)), as client-go does, and the kernel asks for the other end.
 
 use std::time::Duration;
 
@@ -86,18 +86,20 @@ mod tests {
     use std::fs;
 
     use tokio::net::TcpListener;
+    use weft_testenv::wait::wait_until;
 
     use super::*;
 
     /// The kernel's timer of a connection from this port, as /proc/net/tcp has it (proc(5)): 2 for
-    /// keepalive, 0 for none.
-    fn timer(port: u16) -> Option<String> {
+    /// keepalive, 0 for none, and its time in hundredths of a second.
+    fn timer(port: u16) -> Option<(String, u64)> {
         let table = fs::read_to_string("/proc/net/tcp").unwrap();
         let line = table.lines().find(|line| {
             let local = line.split_whitespace().nth(1).unwrap_or_default();
             local.ends_with(&format!(":{port:04X}"))
         })?;
-        Some(line.split_whitespace().nth(5)?[..2].to_owned())
+        let (kind, time) = line.split_whitespace().nth(5)?.split_once(':')?;
+        Some((kind.to_owned(), u64::from_str_radix(time, 16).ok()?))
     }
 
     #[tokio::test]
@@ -112,15 +114,13 @@ mod tests {
         tokio::io::AsyncReadExt::read(&mut connection, &mut [0; 1024])
             .await
             .unwrap();
-        let mut found = None;
-        for _ in 0..500 {
-            found = timer(peer.port());
-            if found.as_deref() == Some("02") {
-                break;
+        wait_until("the keepalive timer runs", async || {
+            match timer(peer.port()) {
+                Some((kind, time)) if kind == "02" && time <= KEEPALIVE.as_secs() * 100 => Ok(()),
+                other => Err(format!("{other:?}")),
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        assert_eq!(found.as_deref(), Some("02"));
+        })
+        .await;
         asking.abort();
     }
 }

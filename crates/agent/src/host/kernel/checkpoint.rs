@@ -30,6 +30,9 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
+    /// The time until the next try if the host cannot be brought back.
+    pub const AGAIN: Duration = Duration::from_secs(5);
+
     pub fn new(dir: StateDir) -> Self {
         Self {
             dir,
@@ -110,11 +113,10 @@ impl Checkpoint {
 
     /// See [`Checkpoint::when_due`]: the agent tries again as long as it fails.
     pub async fn roll_back_overdue(&self) {
-        const AGAIN: Duration = Duration::from_secs(5);
         tracing::warn!("the time of the checkpoint is over: rolling back");
         if let Err(error) = self.roll_back().await {
             tracing::error!(%error, "failed to roll back; trying again");
-            self.due.send_replace(Some(Instant::now() + AGAIN));
+            self.due.send_replace(Some(Instant::now() + Self::AGAIN));
         }
     }
 
