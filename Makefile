@@ -7,10 +7,10 @@ WEFT := target/release/weft
 TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
 # Scripts that keep something in the cache
-CACHED := control-plane etcd-tools health helm node-programs network-manager open-vswitch kernels services prometheus browser "cargo-program cargo-deny" \
+CACHED := control-plane etcd-tools health helm node-programs network-manager open-vswitch kernels services prometheus browser release-toolchain "cargo-program cargo-cyclonedx" "cargo-program cargo-deny" \
 	"cargo-program cargo-mutants" "cargo-program mdbook"
 
-.PHONY: help setup build images packages demo test test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
+.PHONY: help setup build images packages release test-release demo test test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ gsub(/\$$\$$/, "$$", $$2); printf "  make %-14s %s\n", $$1, $$2 }'
@@ -27,6 +27,12 @@ images: build ## Write the container images of Weft as OCI archives, without a r
 
 packages: build ## Write the Helm chart and the kustomize bases: target/packages
 	@cargo run --quiet --release -p weft-packages
+
+release: ## Make the release VERSION of the commit that is checked out: target/release-VERSION (static programs and images for amd64 and arm64; root)
+	@REGISTRY=$(REGISTRY) URL=$(URL) scripts/release $(VERSION)
+
+test-release: ## Make a release from two clones, compare all bits, and run the programs of both platforms (40 minutes; root)
+	@scripts/test-release
 
 demo: ## Show it: a real control plane, Weft installed as a user would, everything Available; builds only what this needs (KEEP=1 leaves it up)
 	@scripts/demo

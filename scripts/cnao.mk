@@ -53,7 +53,7 @@ prom-rules-verify lint-metrics lint-monitoring:
 vendor:
 	$(call instead,dependencies are not in the tree. 'cargo fetch' downloads them)
 release-notes:
-	$(call instead,read CHANGELOG.md)
+	$(call instead,'make release' takes them from CHANGELOG.md)
 prepare-patch prepare-minor prepare-major:
 	$(call instead,set the version in Cargo.toml and CHANGELOG.md)
 bump-%:

@@ -32,6 +32,7 @@ use weft_agent::{
 use weft_node_network::normalise::Filter;
 use weft_operands::duration::of_flag;
 use weft_plan::escape;
+use weft_runtime::api_server::names;
 
 /// The network of a host: seen, changed in one transaction, rolled back when in doubt
 #[derive(Parser)]
@@ -178,6 +179,7 @@ enum Level {
 
 /// One thread waits for events, another one serves the host.
 fn main() -> ExitCode {
+    names::look_up_by_files_and_dns();
     heap::share_one();
     match tokio::runtime::Builder::new_current_thread()
         .enable_all()

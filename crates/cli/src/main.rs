@@ -64,6 +64,7 @@ mod wanted;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    weft_runtime::api_server::names::look_up_by_files_and_dns();
     match cli::Cli::read().run() {
         Ok(code) => code,
         Err(error) => {

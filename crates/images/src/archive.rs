@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use oci_spec::image::{
     ConfigBuilder, Descriptor, ImageConfigurationBuilder, ImageIndexBuilder, ImageManifestBuilder,
-    MediaType, OciLayoutBuilder, Os, RootFsBuilder, SCHEMA_VERSION, Sha256Digest,
+    MediaType, OciLayoutBuilder, Os, PlatformBuilder, RootFsBuilder, SCHEMA_VERSION, Sha256Digest,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -23,7 +23,56 @@ impl Image {
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<u64, Error> {
+        let (manifest, mut blobs) = self.manifest(path.as_ref())?;
+        let descriptor = manifest.descriptor.clone();
+        blobs.push(manifest);
+        write_layout(path.as_ref(), &self.reference, descriptor, blobs)
+    }
+
+    /// Writes one archive with the same image for several platforms: an index with a manifest for
+    /// each, which the archive's own index names (as `docker buildx build --output type=oci` does).
+    /// The first image names all of them.
+    ///
+    /// # Errors
+    /// No image is given, two are for one platform, or the file cannot be written.
+    pub fn write_platforms(images: &[Self], path: impl AsRef<Path>) -> Result<u64, Error> {
         let path = path.as_ref();
+        let first = images.first().ok_or(Error::NoPlatform)?;
+        let mut platforms: Vec<Descriptor> = vec![];
+        let mut blobs = vec![];
+        for image in images {
+            let (manifest, parts) = image.manifest(path)?;
+            let mut descriptor = manifest.descriptor.clone();
+            let platform = PlatformBuilder::default()
+                .os(Os::Linux)
+                .architecture(image.architecture.clone())
+                .build()?;
+            if platforms
+                .iter()
+                .any(|other| other.platform().as_ref() == Some(&platform))
+            {
+                return Err(Error::SamePlatform {
+                    architecture: image.architecture.to_string(),
+                });
+            }
+            descriptor.set_platform(Some(platform));
+            platforms.push(descriptor);
+            blobs.extend(parts);
+            blobs.push(manifest);
+        }
+        let index = ImageIndexBuilder::default()
+            .schema_version(SCHEMA_VERSION)
+            .media_type(MediaType::ImageIndex)
+            .manifests(platforms)
+            .build()?;
+        let index = Blob::json(MediaType::ImageIndex, &index)?;
+        let descriptor = index.descriptor.clone();
+        blobs.push(index);
+        write_layout(path, &first.reference, descriptor, blobs)
+    }
+
+    /// The manifest, and the configuration and the layer that it names.
+    fn manifest(&self, path: &Path) -> Result<(Blob, Vec<Blob>), Error> {
         let layer = self.layer().map_err(Error::file(path))?;
         // Not compressed: its digest is the diff ID, too, and whoever pushes it to a registry
         // compresses it.
@@ -36,44 +85,7 @@ impl Image {
             .layers([layer.descriptor.clone()])
             .build()?;
         let manifest = Blob::json(MediaType::ImageManifest, &manifest)?;
-        let mut named = manifest.descriptor.clone();
-        // The first is containerd's, the second the standard's. Podman takes a full name there as
-        // well.
-        let names = [
-            "io.containerd.image.name",
-            "org.opencontainers.image.ref.name",
-        ];
-        named.set_annotations(Some(
-            names
-                .map(|name| (name.to_owned(), self.reference.clone()))
-                .into(),
-        ));
-        let index = ImageIndexBuilder::default()
-            .schema_version(SCHEMA_VERSION)
-            .media_type(MediaType::ImageIndex)
-            .manifests([named])
-            .build()?;
-        let layout = OciLayoutBuilder::default()
-            .image_layout_version("1.0.0")
-            .build()?;
-
-        let mut files = vec![
-            ("oci-layout".to_owned(), json(&layout)?),
-            ("index.json".to_owned(), json(&index)?),
-        ];
-        for blob in [manifest, config, layer] {
-            files.push((
-                format!("blobs/sha256/{}", blob.descriptor.digest().digest()),
-                blob.content,
-            ));
-        }
-        let unfinished = path.with_extension(format!("{}.new", std::process::id()));
-        write_tar(&unfinished, &files)
-            .and_then(|()| fs::rename(&unfinished, path))
-            .map_err(Error::file(path))?;
-        fs::metadata(path)
-            .map(|metadata| metadata.len())
-            .map_err(Error::file(path))
+        Ok((manifest, vec![config, layer]))
     }
 
     fn configuration(&self, layer: &Blob) -> Result<impl Serialize + use<>, Error> {
@@ -87,10 +99,10 @@ impl Image {
             .typ("layers")
             .diff_ids([layer.descriptor.digest().to_string()])
             .build()?;
-        // No date of creation: the same content must be the same image. The architecture is this
-        // machine's, as the programs are.
+        // No date of creation: the same content must be the same image.
         Ok(ImageConfigurationBuilder::default()
             .os(Os::Linux)
+            .architecture(self.architecture.clone())
             .config(config.build()?)
             .rootfs(root)
             .build()?)
@@ -126,6 +138,53 @@ impl Image {
         }
         tar.into_inner()
     }
+}
+
+/// Writes the layout whose index names `content` by this reference.
+fn write_layout(
+    path: &Path,
+    reference: &str,
+    content: Descriptor,
+    blobs: Vec<Blob>,
+) -> Result<u64, Error> {
+    let mut named = content;
+    // The first is containerd's, the second the standard's. Podman takes a full name there as
+    // well.
+    let names = [
+        "io.containerd.image.name",
+        "org.opencontainers.image.ref.name",
+    ];
+    named.set_annotations(Some(
+        names
+            .map(|name| (name.to_owned(), reference.to_owned()))
+            .into(),
+    ));
+    let index = ImageIndexBuilder::default()
+        .schema_version(SCHEMA_VERSION)
+        .media_type(MediaType::ImageIndex)
+        .manifests([named])
+        .build()?;
+    let layout = OciLayoutBuilder::default()
+        .image_layout_version("1.0.0")
+        .build()?;
+
+    let mut files = vec![
+        ("oci-layout".to_owned(), json(&layout)?),
+        ("index.json".to_owned(), json(&index)?),
+    ];
+    for blob in blobs {
+        files.push((
+            format!("blobs/sha256/{}", blob.descriptor.digest().digest()),
+            blob.content,
+        ));
+    }
+    let unfinished = path.with_extension(format!("{}.new", std::process::id()));
+    write_tar(&unfinished, &files)
+        .and_then(|()| fs::rename(&unfinished, path))
+        .map_err(Error::file(path))?;
+    fs::metadata(path)
+        .map(|metadata| metadata.len())
+        .map_err(Error::file(path))
 }
 
 /// Of root, and of no time.
@@ -195,7 +254,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::io::Read;
 
-    use oci_spec::image::{ImageConfiguration, ImageIndex, ImageManifest};
+    use oci_spec::image::{Arch, ImageConfiguration, ImageIndex, ImageManifest};
 
     use super::*;
 
@@ -255,6 +314,46 @@ mod tests {
         let layer = read(blob(&manifest.layers()[0]));
         let names: Vec<_> = layer.keys().map(String::as_str).collect();
         assert_eq!(names, ["etc", "etc/passwd", "var", "var/run"]);
+    }
+
+    #[test]
+    fn one_archive_holds_the_image_of_each_platform() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.tar");
+        let of = |architecture| Image {
+            architecture,
+            ..image()
+        };
+        Image::write_platforms(&[of(Arch::Amd64), of(Arch::ARM64)], &path).unwrap();
+        let files = read(&fs::read(&path).unwrap());
+        let blob = |descriptor: &Descriptor| {
+            files[&format!("blobs/sha256/{}", descriptor.digest().digest())].as_slice()
+        };
+        let outer = ImageIndex::from_reader(files["index.json"].as_slice()).unwrap();
+        let [named] = outer.manifests().as_slice() else {
+            panic!("one name, one entry: {outer:?}")
+        };
+        assert_eq!(
+            named.annotations().as_ref().unwrap()["org.opencontainers.image.ref.name"],
+            "localhost/x:1"
+        );
+        let platforms = ImageIndex::from_reader(blob(named)).unwrap();
+        let found: Vec<_> = platforms
+            .manifests()
+            .iter()
+            .map(|of| {
+                let manifest = ImageManifest::from_reader(blob(of)).unwrap();
+                let config = ImageConfiguration::from_reader(blob(manifest.config())).unwrap();
+                let platform = of.platform().as_ref().unwrap();
+                assert_eq!(platform.architecture(), config.architecture());
+                format!("{}/{}", platform.os(), platform.architecture())
+            })
+            .collect();
+        assert_eq!(found, ["linux/amd64", "linux/arm64"]);
+
+        let twice = Image::write_platforms(&[of(Arch::ARM64), of(Arch::ARM64)], &path);
+        assert!(twice.unwrap_err().to_string().contains("arm64"));
+        assert!(Image::write_platforms(&[], &path).is_err());
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use goblin::elf::{Elf, header};
 use lddtree::DependencyAnalyzer;
+use oci_spec::image::Arch;
 
 use crate::Error;
 
@@ -26,6 +28,7 @@ pub struct Image {
     pub(crate) entrypoint: Vec<String>,
     pub(crate) env: Vec<String>,
     pub(crate) user: Option<String>,
+    pub(crate) architecture: Arch,
 }
 
 impl Image {
@@ -37,6 +40,7 @@ impl Image {
             entrypoint: vec![],
             env: vec![],
             user: None,
+            architecture: Arch::default(),
         }
     }
 
@@ -97,12 +101,15 @@ impl Image {
     }
 
     /// Adds a program (or a plugin that one loads) of this machine, with the shared libraries it is
-    /// linked to and their loader, at the paths that they have here.
+    /// linked to and their loader, at the paths that they have here. The image is for the
+    /// architecture of the last program.
     ///
     /// # Errors
-    /// It is no ELF file, or a library is missing.
+    /// It is no ELF file, it is for an architecture other than amd64 and arm64, or a library is
+    /// missing.
     pub fn program(self, path: impl AsRef<Path>, from: impl AsRef<Path>) -> Result<Self, Error> {
         let from = from.as_ref();
+        let architecture = architecture(from)?;
         let tree = DependencyAnalyzer::default()
             .analyze(from)
             .map_err(|error| Error::Libraries {
@@ -110,6 +117,7 @@ impl Image {
                 error,
             })?;
         let mut image = self.copy(path, from)?;
+        image.architecture = architecture;
         for library in tree.libraries.into_values() {
             if library.realpath.is_none() {
                 return Err(Error::MissingLibrary {
@@ -162,6 +170,23 @@ impl Image {
     }
 }
 
+/// The architecture that an ELF file names in `e_machine`, as Go and OCI call it.
+fn architecture(program: &Path) -> Result<Arch, Error> {
+    let content = fs::read(program).map_err(Error::file(program))?;
+    let header = Elf::parse_header(&content).map_err(|error| Error::NoProgram {
+        program: program.to_owned(),
+        error,
+    })?;
+    match header.e_machine {
+        header::EM_X86_64 => Ok(Arch::Amd64),
+        header::EM_AARCH64 => Ok(Arch::ARM64),
+        machine => Err(Error::Architecture {
+            program: program.to_owned(),
+            machine,
+        }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -193,6 +218,24 @@ mod tests {
             "folders come by themselves"
         );
         assert!(!image.entries.contains_key(Path::new("/")));
+        assert_eq!(image.architecture, Arch::default());
+    }
+
+    #[test]
+    fn an_image_is_for_the_architecture_of_its_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("program");
+        let mut program = fs::read(std::env::current_exe().unwrap()).unwrap();
+        // `e_machine` in the header (System V ABI, chapter 4)
+        let mut of = |machine: u16| {
+            program[18..20].copy_from_slice(&machine.to_le_bytes());
+            fs::write(&file, &program).unwrap();
+            architecture(&file)
+        };
+        assert_eq!(of(header::EM_AARCH64).unwrap(), Arch::ARM64);
+        assert_eq!(of(header::EM_X86_64).unwrap(), Arch::Amd64);
+        let error = of(header::EM_RISCV).unwrap_err().to_string();
+        assert!(error.contains("243") && error.contains("arm64"), "{error}");
     }
 
     #[test]

@@ -35,6 +35,31 @@ pub enum Error {
         /// The error of the operating system.
         error: std::io::Error,
     },
+    /// A file that should be a program is none.
+    #[error("{program} is no program: {error}", program = .program.display())]
+    NoProgram {
+        /// Path of the file.
+        program: PathBuf,
+        /// The error in its header.
+        error: goblin::error::Error,
+    },
+    /// A program is for an architecture that Weft has no images for.
+    #[error("{program} is for the ELF machine {machine}: images are made for amd64 (62) and arm64 (183)", program = .program.display())]
+    Architecture {
+        /// Path of the file.
+        program: PathBuf,
+        /// Its `e_machine`.
+        machine: u16,
+    },
+    /// An archive for no platform.
+    #[error("an image needs a program for one platform at least")]
+    NoPlatform,
+    /// Two images of an archive are for one platform.
+    #[error("two programs are for linux/{architecture}: name one for each platform")]
+    SamePlatform {
+        /// The architecture, such as `arm64`.
+        architecture: String,
+    },
     /// The libraries of a program cannot be found out.
     #[error("{program}: {error}", program = .program.display())]
     Libraries {

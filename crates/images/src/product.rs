@@ -9,12 +9,12 @@ use crate::{Error, Image};
 const USER: u32 = 65532;
 
 /// The image of the `weft` program: operator and command line. No shell, nothing to write to, not
-/// root.
+/// root. `reference` is its full name with tag.
 ///
 /// # Errors
 /// The program cannot be read, or a library that it needs is missing.
-pub fn weft(program: &Path, version: &str) -> Result<Image, Error> {
-    Ok(base(&format!("localhost/weft:{version}"))
+pub fn weft(program: &Path, reference: &str) -> Result<Image, Error> {
+    Ok(base(reference)
         .program("/usr/bin/weft", program)?
         .entrypoint(["/usr/bin/weft"])
         .user(USER, USER))
@@ -26,8 +26,8 @@ pub fn weft(program: &Path, version: &str) -> Result<Image, Error> {
 ///
 /// # Errors
 /// The program cannot be read, or a library that it needs is missing.
-pub fn weft_agent(program: &Path, version: &str) -> Result<Image, Error> {
-    let image = base(&format!("localhost/weft-agent:{version}"))
+pub fn weft_agent(program: &Path, reference: &str) -> Result<Image, Error> {
+    let image = base(reference)
         .directory("/run", 0o755)
         .symlink("/var/run", "/run");
     Ok(image
@@ -57,7 +57,11 @@ mod tests {
 
     #[test]
     fn the_agents_holds_one_program_and_finds_the_bus() {
-        let image = weft_agent(&std::env::current_exe().unwrap(), "1.2.3").unwrap();
+        let image = weft_agent(
+            &std::env::current_exe().unwrap(),
+            "localhost/weft-agent:1.2.3",
+        )
+        .unwrap();
         assert_eq!(
             (image.reference(), image.user.as_deref()),
             ("localhost/weft-agent:1.2.3", Some("0:0"))
@@ -77,7 +81,7 @@ mod tests {
 
     #[test]
     fn it_holds_one_program_no_shell_and_is_not_root() {
-        let image = weft(&std::env::current_exe().unwrap(), "1.2.3").unwrap();
+        let image = weft(&std::env::current_exe().unwrap(), "localhost/weft:1.2.3").unwrap();
         assert_eq!(image.reference(), "localhost/weft:1.2.3");
         assert_eq!(image.user.as_deref(), Some("65532:65532"));
         let programs: Vec<_> = image

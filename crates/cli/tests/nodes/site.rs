@@ -29,15 +29,21 @@ impl Site {
     pub async fn start(lab: LabBuilder) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let weft = folder.path().join("weft.tar");
-        weft_images::weft(&binary(), env!("CARGO_PKG_VERSION"))
-            .unwrap()
-            .write(&weft)
-            .unwrap();
+        weft_images::weft(
+            &binary(),
+            concat!("localhost/weft:", env!("CARGO_PKG_VERSION")),
+        )
+        .unwrap()
+        .write(&weft)
+        .unwrap();
         let agent = folder.path().join("weft-agent.tar");
-        weft_images::weft_agent(&agent::program().unwrap(), env!("CARGO_PKG_VERSION"))
-            .unwrap()
-            .write(&agent)
-            .unwrap();
+        weft_images::weft_agent(
+            &agent::program().unwrap(),
+            concat!("localhost/weft-agent:", env!("CARGO_PKG_VERSION")),
+        )
+        .unwrap()
+        .write(&agent)
+        .unwrap();
         let lab = lab
             .image(weft)
             .image(agent)

@@ -4,4 +4,5 @@
 pub mod client;
 pub mod cluster;
 pub mod fence;
+pub mod names;
 pub mod web;
