@@ -31,8 +31,9 @@ pub(crate) fn usr_without_network_manager(over: &[PathBuf]) -> String {
     layers(over.iter().map(PathBuf::as_path).chain([Path::new("/")]))
 }
 
-/// An overlay takes each folder once.
-fn layers<'a>(folders: impl Iterator<Item = &'a Path>) -> String {
+/// `usr` of each of these folders, the uppermost first, as the option `lowerdir` of an overlay has
+/// them. An overlay takes each folder once.
+pub(crate) fn layers<'a>(folders: impl Iterator<Item = &'a Path>) -> String {
     let mut layers: Vec<String> = vec![];
     for folder in folders {
         let layer = folder.join("usr").display().to_string();

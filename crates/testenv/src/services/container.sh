@@ -2,17 +2,24 @@
 # Runs a command as in a container: on a copy of this machine's files of its own, gone with it, with what OpenStack's container images have besides,
 # and with these mounts. It has the network and the processes of its site.
 #
-# usage: container.sh MOUNTS USER COMMAND...      MOUNTS: a file with lines TARGET<tab>SOURCE<tab>ro or rw
+# usage: container.sh USR MOUNTS USER COMMAND...
+# USR: the folders of /usr, as `lowerdir` of an overlay has them; /usr is the machine's own
+# MOUNTS: a file with lines TARGET<tab>SOURCE<tab>ro or rw
 # USER: the number of the one whose the output is
 set -eu
 umask 022
-mounts=$1
-user=$2
-shift 2
+usr=$1
+mounts=$2
+user=$3
+shift 3
 mount -t tmpfs -o mode=755 tmpfs /mnt
 mkdir /mnt/upper /mnt/work /mnt/root
 mount -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root
 root=/mnt/root
+if [[ $usr != /usr ]]; then
+  mkdir /mnt/usr /mnt/usr-work
+  mount -t overlay -o "lowerdir=$usr,upperdir=/mnt/usr,workdir=/mnt/usr-work" overlay "$root/usr"
+fi
 for folder in proc sys dev; do mount --rbind "/$folder" "$root/$folder"; done
 mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"

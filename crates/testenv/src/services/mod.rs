@@ -41,7 +41,15 @@ pub use mariadb::{MariaDb, PORT as DATABASE_PORT};
 pub use placement::Placement;
 pub use site::Site;
 
-use crate::probe::{in_namespaces, no_namespaces};
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::{
+    host_programs::layers,
+    probe::{in_namespaces, no_namespaces},
+    programs::folder_from_script,
+};
 
 /// Returns the reasons why the services cannot run here. The list is empty if they can.
 pub fn missing() -> Vec<String> {
@@ -49,24 +57,21 @@ pub fn missing() -> Vec<String> {
         return vec![reason];
     }
     let mut missing = vec![];
-    for (file, package) in [
-        ("/usr/sbin/mariadbd", "mariadb-server-core"),
-        ("/usr/bin/my_print_defaults", "mariadb-client-core"),
-        ("/usr/sbin/apache2", "apache2-bin"),
-        (
-            "/usr/lib/apache2/modules/mod_wsgi.so",
-            "libapache2-mod-wsgi-py3",
-        ),
-        ("/usr/bin/python3", "python3"),
-    ] {
-        if !std::path::Path::new(file).exists() {
-            missing.push(format!("{file} is not there (package {package})"));
-        }
-    }
     if !in_namespaces(
         "mount -t tmpfs tmpfs /mnt && mkdir /mnt/u /mnt/w /mnt/r && mount -t overlay -o lowerdir=/,upperdir=/mnt/u,workdir=/mnt/w overlay /mnt/r",
     ) {
         missing.push("the kernel lays no overlay over /".into());
     }
+    if let Err(error) = usr() {
+        missing.push(format!("{error:#}"));
+    }
     missing
+}
+
+/// The folders that `/usr` of a site and of its containers shows, as the option `lowerdir` of an
+/// overlay has them. They hold MariaDB, Apache, Python and curl, which `scripts/services` fetches
+/// if need be.
+fn usr() -> Result<String> {
+    let unpacked = folder_from_script("services", &["packages"])?;
+    Ok(layers([unpacked.as_path(), Path::new("/")].into_iter()))
 }

@@ -18,7 +18,7 @@ use crate::{
     workdir::WorkDir,
 };
 
-use super::{Container, missing};
+use super::{Container, missing, usr};
 
 const INIT: &str = include_str!("site-init.sh");
 const CONTAINER: &str = include_str!("container.sh");
@@ -37,6 +37,8 @@ struct Namespaces {
     dir: WorkDir,
     /// Those that lead to its loopback.
     names: Vec<String>,
+    /// The folders of `/usr`, as `lowerdir` of an overlay has them.
+    usr: String,
     /// Programs so far, for the names of their files.
     programs: AtomicU32,
 }
@@ -87,9 +89,14 @@ impl Site {
         let script = dir.write("site-init.sh", INIT)?;
         dir.write("container.sh", CONTAINER)?;
         let ready = dir.path().join("ready");
+        let usr = usr()?;
         let mut init = Init::start(
             &script,
-            &[&hosts.display().to_string(), &ready.display().to_string()],
+            &[
+                &hosts.display().to_string(),
+                &ready.display().to_string(),
+                &usr,
+            ],
             dir.path(),
         )?;
         init.wait_for(&ready)?;
@@ -99,6 +106,7 @@ impl Site {
             init,
             dir,
             names,
+            usr,
             programs: AtomicU32::new(0),
         })))
     }
@@ -224,6 +232,7 @@ impl Site {
             .to_vec();
         words.extend([
             script.display().to_string(),
+            self.0.usr.clone(),
             mounts.display().to_string(),
             container.user().to_string(),
         ]);
