@@ -1,5 +1,6 @@
 //! The archive: an OCI image layout in a tar file.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -92,6 +93,9 @@ impl Image {
         let mut config = ConfigBuilder::default()
             .entrypoint(self.entrypoint.clone())
             .env(self.env.clone());
+        if !self.labels.is_empty() {
+            config = config.labels(self.labels.clone().into_iter().collect::<HashMap<_, _>>());
+        }
         if let Some(user) = &self.user {
             config = config.user(user.clone());
         }

@@ -27,6 +27,7 @@ pub struct Image {
     pub(crate) entries: BTreeMap<PathBuf, Entry>,
     pub(crate) entrypoint: Vec<String>,
     pub(crate) env: Vec<String>,
+    pub(crate) labels: BTreeMap<String, String>,
     pub(crate) user: Option<String>,
     pub(crate) architecture: Arch,
 }
@@ -39,6 +40,7 @@ impl Image {
             entries: BTreeMap::new(),
             entrypoint: vec![],
             env: vec![],
+            labels: BTreeMap::new(),
             user: None,
             architecture: Arch::default(),
         }
@@ -100,6 +102,24 @@ impl Image {
         ))
     }
 
+    /// Adds all files of a folder of this machine, and of the folders in it, below this path.
+    ///
+    /// # Errors
+    /// A file or folder cannot be read.
+    pub fn tree(self, path: impl AsRef<Path>, from: impl AsRef<Path>) -> Result<Self, Error> {
+        let (path, from) = (path.as_ref(), from.as_ref());
+        let mut image = self;
+        for entry in fs::read_dir(from).map_err(Error::file(from))? {
+            let entry = entry.map_err(Error::file(from))?.path();
+            let inside = path.join(entry.file_name().unwrap_or_default());
+            image = match entry.is_dir() {
+                true => image.tree(inside, &entry)?,
+                false => image.copy(inside, &entry)?,
+            };
+        }
+        Ok(image)
+    }
+
     /// Adds a program (or a plugin that one loads) of this machine, with the shared libraries it is
     /// linked to and their loader, at the paths that they have here. The image is for the
     /// architecture of the last program.
@@ -145,6 +165,21 @@ impl Image {
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push(format!("{name}={value}"));
         self
+    }
+
+    /// Adds a label.
+    #[must_use]
+    pub fn label(mut self, name: &str, value: &str) -> Self {
+        self.labels.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// The same image for amd64 and for arm64, for one that holds no program.
+    pub fn for_each_platform(self) -> [Self; 2] {
+        [Arch::Amd64, Arch::ARM64].map(|architecture| Self {
+            architecture,
+            ..self.clone()
+        })
     }
 
     /// Sets user and group by number, because `runAsNonRoot` knows no names. Root without this.

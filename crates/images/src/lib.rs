@@ -17,6 +17,7 @@
 
 mod archive;
 mod content;
+pub mod olm;
 mod product;
 
 use std::path::PathBuf;

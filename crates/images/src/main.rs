@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use weft_images::{Error, Image};
+use weft_images::{Error, Image, olm};
 
-/// Writes the images of Weft as OCI archives, from programs that were built before
+/// Writes the images of Weft as OCI archives, from programs and packages that were built before
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
@@ -17,6 +17,10 @@ struct Cli {
     /// The registry, with the path in it, that the names of the images begin with
     #[arg(long, default_value = "localhost")]
     registry: String,
+    /// The folder `olm` that weft-packages has written. With it, the images of bundle and catalog
+    /// for Operator Lifecycle Manager are written, too
+    #[arg(long)]
+    olm: Option<PathBuf>,
     /// Folder for the archives
     #[arg(long, default_value = "target/images")]
     out: PathBuf,
@@ -41,22 +45,45 @@ fn run(cli: &Cli) -> Result<(), Error> {
         ("weft-agent", weft_images::weft_agent),
     ];
     for (program, recipe) in recipes {
-        let name = format!("{}/{program}:{}", cli.registry, env!("CARGO_PKG_VERSION"));
         let images = cli
             .programs
             .iter()
-            .map(|folder| recipe(&folder.join(program), &name))
+            .map(|folder| recipe(&folder.join(program), &name(cli, program)))
             .collect::<Result<Vec<_>, _>>()?;
-        let path = cli.out.join(program).with_extension("tar");
-        let size = match images.as_slice() {
-            [image] => image.write(&path)?,
-            several => Image::write_platforms(several, &path)?,
-        };
-        println!(
-            "{name:<28} {:>6.1} MB  {}",
-            size as f64 / 1e6,
-            path.display()
-        );
+        write(cli, program, &images)?;
     }
+    if let Some(folder) = &cli.olm {
+        let image = "weft-bundle";
+        write(
+            cli,
+            image,
+            &olm::bundle(&folder.join("bundle"), &name(cli, image))?,
+        )?;
+        let image = "weft-catalog";
+        write(
+            cli,
+            image,
+            &olm::catalog(&folder.join("catalog"), &name(cli, image))?,
+        )?;
+    }
+    Ok(())
+}
+
+fn name(cli: &Cli, image: &str) -> String {
+    format!("{}/{image}:{}", cli.registry, env!("CARGO_PKG_VERSION"))
+}
+
+fn write(cli: &Cli, image: &str, platforms: &[Image]) -> Result<(), Error> {
+    let path = cli.out.join(image).with_extension("tar");
+    let size = match platforms {
+        [image] => image.write(&path)?,
+        several => Image::write_platforms(several, &path)?,
+    };
+    println!(
+        "{:<28} {:>6.1} MB  {}",
+        name(cli, image),
+        size as f64 / 1e6,
+        path.display()
+    );
     Ok(())
 }
