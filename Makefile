@@ -7,7 +7,7 @@ WEFT := target/release/weft
 TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
 # Scripts that keep something in the cache
-CACHED := control-plane etcd-tools health helm node-programs network-manager open-vswitch kernels services prometheus browser "cargo-program cargo-deny" \
+CACHED := control-plane etcd-tools health helm krew olm node-programs network-manager open-vswitch kernels services prometheus browser "cargo-program cargo-deny" \
 	"cargo-program cargo-mutants" "cargo-program mdbook"
 
 .PHONY: help setup build images packages demo test test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache

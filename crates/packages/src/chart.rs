@@ -12,6 +12,7 @@ use crate::{
     files::Files,
     manifests::{Program, key},
     permissions::{Permission, apart, together},
+    release::{Images, Parts, VERSION, parts},
 };
 
 /// Words that `weft manifests` is given, and that the templates have expressions for.
@@ -32,8 +33,7 @@ const RESOURCES: &str = "resources-of-the-operator";
 /// # Errors
 /// `weft manifests` cannot be run, or prints something that the chart has no template for: a defect
 /// of this program.
-pub fn files(program: &Program) -> Result<Files> {
-    let version = env!("CARGO_PKG_VERSION");
+pub fn files(program: &Program, images: &Images) -> Result<Files> {
     let written: [(&str, &str); 7] = [
         (
             "Chart.yaml",
@@ -63,8 +63,16 @@ pub fn files(program: &Program) -> Result<Files> {
     ];
     let mut files: Files = written
         .iter()
-        .map(|(name, text)| ((*name).to_owned(), text.replace("0.0.0", version)))
+        .map(|(name, text)| ((*name).to_owned(), text.replace("0.0.0", VERSION)))
         .collect();
+    if let Some(values) = files.get_mut("values.yaml") {
+        for (written, image) in [
+            ("localhost/weft", &images.operator),
+            ("localhost/weft-agent", &images.agent),
+        ] {
+            set_image(values, written, &image.to_string())?;
+        }
+    }
     let mut definitions = String::new();
     let mut of_domains = Vec::new();
     for domain in &DOMAINS {
@@ -78,6 +86,26 @@ pub fn files(program: &Program) -> Result<Files> {
     let operator = operator(program, &of_domains)?;
     files.insert("templates/operator.yaml".to_owned(), operator);
     Ok(files)
+}
+
+/// Writes an image into the values.
+fn set_image(values: &mut String, written: &str, image: &str) -> Result<()> {
+    let write = |repository: &str, tag: &str, digest: &str| {
+        format!("  repository: {repository}\n  tag: {tag:?}\n  digest: {digest:?}\n")
+    };
+    let Parts {
+        repository,
+        tag,
+        digest,
+    } = parts(image);
+    let old = write(written, "", "");
+    if !values.contains(&old) {
+        bail!("deploy/helm/values.yaml does not name the image {written}");
+    }
+    // Without a tag, that of the chart counts.
+    let tag = if tag == VERSION { "" } else { tag };
+    *values = values.replace(&old, &write(repository, tag, digest));
+    Ok(())
 }
 
 impl Domain {

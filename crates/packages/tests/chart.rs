@@ -16,6 +16,7 @@ use weft_packages::{
     files,
     manifests::{Program, key},
     permissions::{Permission, apart, without_repetitions},
+    release::Images,
 };
 use weft_testenv::{ControlPlane, bound_command, built, helm, spawn_bound};
 
@@ -28,7 +29,11 @@ fn weft() -> Program {
 /// Writes the chart into a folder.
 fn write(folder: &Path) -> PathBuf {
     let chart = folder.join("weft");
-    files::write(&chart, &chart::files(&weft()).unwrap()).unwrap();
+    files::write(
+        &chart,
+        &chart::files(&weft(), &Images::usual().unwrap()).unwrap(),
+    )
+    .unwrap();
     chart
 }
 
@@ -221,7 +226,7 @@ fn chart_and_schema_know_the_components_of_weft_manifests() {
     let known: BTreeSet<&str> = rest.split_once(']').unwrap().0.split(", ").collect();
     let components = DOMAINS.iter().flat_map(|domain| domain.components);
     assert_eq!(components.copied().collect::<BTreeSet<_>>(), known);
-    let files = chart::files(&weft()).unwrap();
+    let files = chart::files(&weft(), &Images::usual().unwrap()).unwrap();
     let schema: Value = serde_json::from_str(&files["values.schema.json"]).unwrap();
     for domain in DOMAINS.iter().filter(|one| !one.components.is_empty()) {
         let values = &schema["properties"][domain.values]["properties"]["components"];
