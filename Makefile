@@ -25,7 +25,7 @@ build: ## Build the release binaries of weft and weft-agent, and the test enviro
 images: build ## Write the container images of Weft as OCI archives, without a registry or a container engine: target/images
 	@cargo run --quiet --release -p weft-images
 
-packages: build ## Write the Helm chart and the kustomize bases: target/packages
+packages: build ## Write release YAML, the Helm chart, the kustomize bases and the bundle for Operator Lifecycle Manager: target/packages
 	@cargo run --quiet --release -p weft-packages
 
 demo: ## Show it: a real control plane, Weft installed as a user would, everything Available; builds only what this needs (KEEP=1 leaves it up)

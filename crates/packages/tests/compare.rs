@@ -178,7 +178,7 @@ fn differences(manifests: &Installed, package: &Installed) -> Vec<String> {
     found
 }
 
-/// What each package leads to in a cluster.
+/// Returns the objects that each package leads to in a cluster.
 fn packages() -> Vec<(&'static str, Vec<Value>)> {
     let release = yaml::files(&weft(), &images()).unwrap();
 
