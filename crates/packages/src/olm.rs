@@ -196,8 +196,7 @@ fn csv(installation: &Installation) -> Result<Value> {
     let annotations = &mut csv["metadata"]["annotations"];
     annotations["alm-examples"] = serde_json::to_string_pretty(&examples)?.into();
     annotations["containerImage"] = pod["containers"][0]["image"].clone();
-    // Each version takes over from every earlier one in place.
-    annotations["olm.skipRange"] = skipped().into();
+    annotations["olm.skipRange"] = skipped(VERSION).into();
     annotations["operatorframework.io/suggested-namespace-template"] =
         serde_json::to_string(namespace)?.into();
     let spec = &mut csv["spec"];
@@ -263,8 +262,14 @@ fn related_images(deployment: &Value) -> Value {
         .collect()
 }
 
-fn skipped() -> String {
-    format!(">=0.0.0-0 <{VERSION}")
+/// Returns the versions that this one may replace: those of the same minor version and of the one
+/// before, since users upgrade one minor version at a time (docs/upgrade.md).
+fn skipped(version: &str) -> String {
+    let mut numbers = version.splitn(3, '.');
+    let (major, minor) = (numbers.next(), numbers.next());
+    let minor = minor.and_then(|minor| minor.parse::<u32>().ok());
+    let before = minor.unwrap_or_default().saturating_sub(1);
+    format!(">={}.{before}.0-0 <{version}", major.unwrap_or_default())
 }
 
 /// Returns the documents of the catalog.
@@ -326,7 +331,7 @@ fn catalog(csv: &Value, definitions: &[Value], image: &str) -> Vec<Value> {
             "schema": "olm.channel",
             "package": PACKAGE,
             "name": CHANNEL,
-            "entries": [{"name": name, "skipRange": skipped()}],
+            "entries": [{"name": name, "skipRange": skipped(VERSION)}],
         }),
         json!({
             "schema": "olm.bundle",
@@ -349,4 +354,16 @@ fn stream(documents: &[Value]) -> Result<String> {
         .map(|document| Ok(format!("---\n{}", yaml(document)?)))
         .collect::<Result<Vec<_>>>()?;
     Ok(texts.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_replaces_its_own_minor_version_and_the_one_before() {
+        assert_eq!(skipped("0.1.0"), ">=0.0.0-0 <0.1.0");
+        assert_eq!(skipped("0.3.2"), ">=0.2.0-0 <0.3.2");
+        assert_eq!(skipped("2.0.1"), ">=2.0.0-0 <2.0.1");
+    }
 }
