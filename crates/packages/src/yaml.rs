@@ -43,7 +43,7 @@ pub fn files(program: &Program, images: &Images) -> Result<Files> {
 }
 
 /// Returns the name of each file, with its arguments of `weft manifests`.
-pub fn choices() -> Vec<(String, Vec<String>)> {
+fn choices() -> Vec<(String, Vec<String>)> {
     let all = DOMAINS.map(|domain| domain.name).join(",");
     let owned = |arguments: &[&str]| arguments.iter().map(|one| (*one).to_owned()).collect();
     let mut choices = vec![

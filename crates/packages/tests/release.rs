@@ -41,17 +41,35 @@ fn license() -> PathBuf {
 #[test]
 fn release_yaml_holds_what_weft_manifests_prints() {
     let files = yaml::files(&weft(), &images()).unwrap();
-    assert_eq!(files.len(), 6);
-    for (name, arguments) in yaml::choices() {
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let printed = weft().manifests(&arguments).unwrap();
+    let all = "addons,cluster-network,node-network,placement";
+    let expected: [(&str, &[&str]); 6] = [
+        ("weft.yaml", &[]),
+        ("weft-all.yaml", &["--domains", all]),
+        (
+            "weft-split-addons.yaml",
+            &["--split", "--domains", "addons"],
+        ),
+        (
+            "weft-split-cluster-network.yaml",
+            &["--split", "--domains", "cluster-network"],
+        ),
+        (
+            "weft-split-node-network.yaml",
+            &["--split", "--domains", "node-network"],
+        ),
+        (
+            "weft-split-placement.yaml",
+            &["--split", "--domains", "placement"],
+        ),
+    ];
+    assert_eq!(files.len(), expected.len());
+    for (name, arguments) in expected {
+        let printed = weft().manifests(arguments).unwrap();
         assert!(printed.len() > 10, "{name}");
-        assert_eq!(objects(&files[&name]), printed, "{name}");
-        let first = files[&name].lines().next().unwrap();
-        assert!(
-            first.ends_with(&format!("kubectl apply -f {name}")),
-            "{first}"
-        );
+        assert_eq!(objects(&files[name]), printed, "{name}");
+        let first = files[name].lines().next().unwrap();
+        let command = format!("kubectl apply -f {name}");
+        assert!(first.ends_with(&command), "{first}");
     }
 }
 
