@@ -7,7 +7,7 @@ WEFT := target/release/weft
 TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
 # Scripts that keep something in the cache
-CACHED := control-plane etcd-tools health helm node-programs network-manager open-vswitch kernels services prometheus browser release-toolchain "cargo-program cargo-cyclonedx" "cargo-program cargo-deny" \
+CACHED := control-plane etcd-tools health helm krew olm node-programs network-manager open-vswitch kernels services prometheus browser release-toolchain "cargo-program cargo-cyclonedx" "cargo-program cargo-deny" \
 	"cargo-program cargo-mutants" "cargo-program mdbook"
 
 .PHONY: help setup build images packages release test-release demo test test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
@@ -25,7 +25,7 @@ build: ## Build the release binaries of weft and weft-agent, and the test enviro
 images: build ## Write the container images of Weft as OCI archives, without a registry or a container engine: target/images
 	@cargo run --quiet --release -p weft-images
 
-packages: build ## Write the Helm chart and the kustomize bases: target/packages
+packages: build ## Write release YAML, the Helm chart, the kustomize bases and the bundle for Operator Lifecycle Manager: target/packages
 	@cargo run --quiet --release -p weft-packages
 
 release: ## Make the release VERSION of the commit that is checked out: target/release-VERSION (static programs and images for amd64 and arm64; root)

@@ -202,6 +202,33 @@ impl Domain {
         all
     }
 
+    /// Returns the missing parts of the installation, also of one that nothing needs yet.
+    pub fn gaps(&self) -> Vec<String> {
+        if !self.is_readable || !self.installed {
+            return vec![self.nothing()];
+        }
+        let mut gaps: Vec<String> = self
+            .policies
+            .missing
+            .iter()
+            .map(|kind| {
+                format!(
+                    "the cluster does not know {} ({}); {}",
+                    kind.kind,
+                    kind.api_version(),
+                    how_to_install(self.name())
+                )
+            })
+            .collect();
+        match &self.presence.blocked {
+            Some(blocked) => gaps.push(format!("blocked: {}", blocked.message)),
+            // A Lease that the user may not read says as little as none.
+            None if !self.alive => gaps.push(self.operator(Style::plain())),
+            None => {}
+        }
+        gaps
+    }
+
     /// The kind of its resource.
     pub fn kind(&self) -> Kind {
         self.entry.resource
@@ -324,7 +351,8 @@ impl Domain {
         lines
     }
 
-    fn operator(&self, style: Style) -> String {
+    /// Returns the operator's Deployment and the leader of the domain, in a line.
+    pub fn operator(&self, style: Style) -> String {
         let leader = match &self.presence.leader {
             Some(leader) if self.alive => format!("led by {}", leader.identity),
             Some(leader) => style.bad(&format!(

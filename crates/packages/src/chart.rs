@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use weft_api::cluster_network::OTHER_DOMAINS;
 
 use crate::{
-    domains::{CLUSTER_NETWORK, DOMAINS, Domain},
+    domains::{CLUSTER_NETWORK, DOMAINS, Domain, NODE_NETWORK},
     files::Files,
     manifests::{Program, key},
     permissions::{Permission, apart, together},
+    release::{Images, Parts, VERSION, parts},
 };
 
 /// Words that `weft manifests` is given, and that the templates have expressions for.
@@ -26,14 +27,18 @@ const POLICY: &str = "policy-of-the-pull";
 const CHOSEN: &str = "domains-of-the-operator";
 const REPLICAS: &str = "replicas-of-the-operator";
 const RESOURCES: &str = "resources-of-the-operator";
+/// Words of the choices that only some installations have.
+const NODE_KUBECONFIG: &str = "/path/of-the-kubeconfig/on-nodes";
+const READER_NAMESPACE: &str = "namespace-of-prometheus";
+const READER_ACCOUNT: &str = "account-of-prometheus";
+const ALERTED: &str = "domains-of-the-alerts";
 
 /// Returns the files of the chart.
 ///
 /// # Errors
 /// `weft manifests` cannot be run, or prints something that the chart has no template for: a defect
 /// of this program.
-pub fn files(program: &Program) -> Result<Files> {
-    let version = env!("CARGO_PKG_VERSION");
+pub fn files(program: &Program, images: &Images) -> Result<Files> {
     let written: [(&str, &str); 7] = [
         (
             "Chart.yaml",
@@ -63,8 +68,16 @@ pub fn files(program: &Program) -> Result<Files> {
     ];
     let mut files: Files = written
         .iter()
-        .map(|(name, text)| ((*name).to_owned(), text.replace("0.0.0", version)))
+        .map(|(name, text)| ((*name).to_owned(), text.replace("0.0.0", VERSION)))
         .collect();
+    if let Some(values) = files.get_mut("values.yaml") {
+        for (written, image) in [
+            ("localhost/weft", &images.operator),
+            ("localhost/weft-agent", &images.agent),
+        ] {
+            set_image(values, written, &image.to_string())?;
+        }
+    }
     let mut definitions = String::new();
     let mut of_domains = Vec::new();
     for domain in &DOMAINS {
@@ -77,7 +90,29 @@ pub fn files(program: &Program) -> Result<Files> {
     files.insert("templates/definitions.yaml".to_owned(), definitions);
     let operator = operator(program, &of_domains)?;
     files.insert("templates/operator.yaml".to_owned(), operator);
+    let monitoring = monitoring(program)?;
+    files.insert("templates/monitoring.yaml".to_owned(), monitoring);
     Ok(files)
+}
+
+/// Writes an image into the values.
+fn set_image(values: &mut String, written: &str, image: &str) -> Result<()> {
+    let write = |repository: &str, tag: &str, digest: &str| {
+        format!("  repository: {repository}\n  tag: {tag:?}\n  digest: {digest:?}\n")
+    };
+    let Parts {
+        repository,
+        tag,
+        digest,
+    } = parts(image);
+    let old = write(written, "", "");
+    if !values.contains(&old) {
+        bail!("deploy/helm/values.yaml does not name the image {written}");
+    }
+    // Without a tag, that of the chart counts.
+    let tag = if tag == VERSION { "" } else { tag };
+    *values = values.replace(&old, &write(repository, tag, digest));
+    Ok(())
 }
 
 impl Domain {
@@ -299,6 +334,22 @@ fn yaml(value: &Value) -> Result<String> {
         (POLICY, "{{ $.Values.image.pullPolicy }}"),
         (CHOSEN, "{{ include \"weft.domains\" $ }}"),
         (REPLICAS, "{{ $.Values.replicas }}"),
+        (
+            NODE_KUBECONFIG,
+            "{{ $.Values.clusterNetwork.nodeKubeconfig }}",
+        ),
+        (
+            READER_NAMESPACE,
+            "{{ $.Values.monitoring.prometheus.namespace }}",
+        ),
+        (
+            READER_ACCOUNT,
+            "{{ $.Values.monitoring.prometheus.serviceAccount }}",
+        ),
+        (
+            ALERTED,
+            "{{ include \"weft.domains\" $ | replace \",\" \"|\" }}",
+        ),
     ]
     .iter()
     .fold(text, |text, (word, expression)| {
@@ -318,15 +369,79 @@ fn operator(program: &Program, of_domains: &[Vec<Value>]) -> Result<String> {
         .map(|objects| find(objects, "Deployment"))
         .collect::<Result<Vec<_>>>()?;
     let environment = environment(program, &deployments)?;
-    let mut variants = Vec::new();
-    for name in [CLUSTER_NETWORK, "addons"] {
-        let place = DOMAINS.iter().position(|domain| domain.name == name);
-        variants.push(deployment(&deployments[place.unwrap_or(0)], &environment)?);
-    }
+    let place = |name| DOMAINS.iter().position(|domain| domain.name == name);
+    let of = |name| &deployments[place(name).unwrap_or(0)];
+    let network = place(CLUSTER_NETWORK).unwrap_or(0);
+    let with_kubeconfig =
+        DOMAINS[network].objects(program, &["--node-kubeconfig", NODE_KUBECONFIG])?;
+    let variants = [
+        &find(&with_kubeconfig, "Deployment")?,
+        of(CLUSTER_NETWORK),
+        of("addons"),
+    ];
+    let [kubeconfig, network, usual] = variants.map(|shipped| deployment(shipped, &environment));
     Ok(format!(
-        "{account}{{{{- if $.Values.clusterNetwork.enabled }}}}\n{}{{{{- else }}}}\n{}{{{{- end }}}}\n",
-        variants[0], variants[1]
+        "{account}{{{{- if and $.Values.clusterNetwork.enabled $.Values.clusterNetwork.nodeKubeconfig }}}}\n{}{{{{- else if $.Values.clusterNetwork.enabled }}}}\n{}{{{{- else }}}}\n{}{{{{- end }}}}\n",
+        kubeconfig?, network?, usual?
     ))
+}
+
+/// The objects for Prometheus Operator. Some alerts are about the domain node-network alone.
+fn monitoring(program: &Program) -> Result<String> {
+    let reader = format!("--monitoring={READER_NAMESPACE}/{READER_ACCOUNT}");
+    let added = |domains: &[&str]| -> Result<String> {
+        let chosen = domains.join(",");
+        let arguments = ["--domains", &chosen, "--namespace", NAMESPACE];
+        let without = program.manifests(&arguments)?;
+        let with = program.manifests(&[&arguments[..], &[&reader]].concat())?;
+        let without: BTreeSet<_> = without.iter().map(key).collect();
+        let added: Vec<Value> = with
+            .into_iter()
+            .filter(|object| !without.contains(&key(object)))
+            .collect();
+        if !added
+            .iter()
+            .any(|object| object["kind"] == "PrometheusRule")
+        {
+            bail!(
+                "weft manifests {} {reader} adds no PrometheusRule",
+                arguments.join(" ")
+            );
+        }
+        let mut text = String::new();
+        for mut object in added {
+            alert_about_chosen(&mut object, &domains.join("|"));
+            text += &document(&object)?;
+        }
+        Ok(text)
+    };
+    let all = DOMAINS.map(|domain| domain.name);
+    let others: Vec<&str> = all
+        .into_iter()
+        .filter(|name| *name != NODE_NETWORK)
+        .collect();
+    Ok(when(
+        "$.Values.monitoring.enabled",
+        &format!(
+            "{{{{- if $.Values.nodeNetwork.enabled }}}}\n{}{{{{- else }}}}\n{}{{{{- end }}}}\n",
+            added(&all)?,
+            added(&others)?
+        ),
+    ))
+}
+
+/// Puts our word into all texts of an object, in the place of the domains in an alert.
+fn alert_about_chosen(value: &mut Value, domains: &str) {
+    match value {
+        Value::String(text) => *text = text.replace(domains, ALERTED),
+        Value::Array(parts) => parts
+            .iter_mut()
+            .for_each(|part| alert_about_chosen(part, domains)),
+        Value::Object(parts) => parts
+            .values_mut()
+            .for_each(|part| alert_about_chosen(part, domains)),
+        _ => {}
+    }
 }
 
 fn deployment(shipped: &Value, environment: &str) -> Result<String> {

@@ -14,6 +14,8 @@ pub struct Domain {
 
 /// The operator of this domain is on the network of its node, alone or with others.
 pub const CLUSTER_NETWORK: &str = "cluster-network";
+/// Some alerts are about this domain alone.
+pub const NODE_NETWORK: &str = "node-network";
 
 /// All domains.
 pub const DOMAINS: [Domain; 4] = [
@@ -28,7 +30,7 @@ pub const DOMAINS: [Domain; 4] = [
         components: &["openshift-sdn", "flannel", "kube-proxy"],
     },
     Domain {
-        name: "node-network",
+        name: NODE_NETWORK,
         values: "nodeNetwork",
         components: &[],
     },

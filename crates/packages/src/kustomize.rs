@@ -8,23 +8,35 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::{domains::DOMAINS, files::Files, manifests::Program};
+use crate::{
+    domains::DOMAINS,
+    files::Files,
+    manifests::Program,
+    release::{Images, VERSION, parts},
+};
 
 /// Returns the files of all bases and overlays.
 ///
 /// # Errors
 /// `weft manifests` cannot be run.
-pub fn files(program: &Program) -> Result<Files> {
+pub fn files(program: &Program, images: &Images) -> Result<Files> {
     let mut files = Files::new();
-    add(&mut files, "base", &program.manifests(&[])?)?;
+    let arguments = images.arguments();
+    let images_of = arguments.each_ref().map(String::as_str);
+    add(&mut files, "base", &program.manifests(&images_of)?)?;
     for domain in DOMAINS.map(|domain| domain.name) {
-        let objects = program.manifests(&["--split", "--domains", domain])?;
+        let split = ["--split", "--domains", domain];
+        let objects = program.manifests(&[&images_of[..], &split[..]].concat())?;
         add(&mut files, &format!("split/{domain}"), &objects)?;
     }
     files.insert(
         "overlays/registry/kustomization.yaml".to_owned(),
         include_str!("../../../deploy/kustomize/registry.yaml")
-            .replace("0.0.0", env!("CARGO_PKG_VERSION")),
+            .replace("0.0.0", VERSION)
+            .replace(
+                "name: localhost/weft",
+                &format!("name: {}", parts(&images.operator.to_string()).repository),
+            ),
     );
     Ok(files)
 }

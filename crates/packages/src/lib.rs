@@ -2,6 +2,10 @@
 //! same objects.
 //!
 //! - [`chart`]: the Helm chart;
+//! - [`yaml`]: the release as plain YAML;
+//! - [`krew`]: the manifest of the kubectl plugin;
+//! - [`olm`]: bundle and catalog for Operator Lifecycle Manager;
+//! - [`release`]: the inputs of a release;
 //! - [`domains`]: the domains, by the names that packages have for them;
 //! - [`kustomize`]: bases and an overlay for kustomize;
 //! - [`manifests`]: the objects of an installation, from the program itself;
@@ -11,6 +15,10 @@
 pub mod chart;
 pub mod domains;
 pub mod files;
+pub mod krew;
 pub mod kustomize;
 pub mod manifests;
+pub mod olm;
 pub mod permissions;
+pub mod release;
+pub mod yaml;

@@ -22,23 +22,47 @@ impl Program {
     /// # Errors
     /// The program cannot be started, or refuses the arguments.
     pub fn manifests(&self, arguments: &[&str]) -> Result<Vec<Value>> {
+        let text = self.run(&[&["manifests", "-o", "json"], arguments].concat())?;
+        let mut list: Value = serde_json::from_str(&text)?;
+        match list["items"].take() {
+            Value::Array(items) => Ok(items),
+            _ => bail!("weft manifests {} printed no list", arguments.join(" ")),
+        }
+    }
+
+    /// Returns the YAML that `weft manifests` prints with these arguments.
+    ///
+    /// # Errors
+    /// The program cannot be started, or refuses the arguments.
+    pub fn text(&self, arguments: &[&str]) -> Result<String> {
+        self.run(&[&["manifests"], arguments].concat())
+    }
+
+    /// Returns the version of the program.
+    ///
+    /// # Errors
+    /// The program cannot be started, or `weft version` does not begin with `weft VERSION`.
+    pub fn version(&self) -> Result<String> {
+        let text = self.run(&["version"])?;
+        let first = text.lines().next().unwrap_or_default();
+        let version = first.strip_prefix("weft ");
+        let version = version.with_context(|| format!("weft version printed {first:?}"))?;
+        Ok(version.to_owned())
+    }
+
+    fn run(&self, arguments: &[&str]) -> Result<String> {
         let output = Command::new(&self.0)
-            .args(["manifests", "-o", "json"])
             .args(arguments)
             .output()
             .with_context(|| format!("cannot start {}", self.0.display()))?;
         if !output.status.success() {
             bail!(
-                "weft manifests {}: {}",
+                "weft {}: {}",
                 arguments.join(" "),
                 String::from_utf8_lossy(&output.stderr)
             );
         }
-        let mut list: Value = serde_json::from_slice(&output.stdout)?;
-        match list["items"].take() {
-            Value::Array(items) => Ok(items),
-            _ => bail!("weft manifests {} printed no list", arguments.join(" ")),
-        }
+        Ok(String::from_utf8(output.stdout)?)
     }
 }
 

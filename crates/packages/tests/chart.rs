@@ -3,32 +3,35 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod common;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Command,
 };
+
+use common::{ACCOUNT, NAMESPACE, operator, run, weft};
 
 use serde_json::{Value, json};
 use weft_packages::{
     chart,
     domains::DOMAINS,
     files,
-    manifests::{Program, key},
+    manifests::key,
     permissions::{Permission, apart, without_repetitions},
+    release::Images,
 };
-use weft_testenv::{ControlPlane, bound_command, built, helm, spawn_bound};
-
-const NAMESPACE: &str = "weft-system";
-
-fn weft() -> Program {
-    Program::new(&built("WEFT_BIN", "weft").unwrap())
-}
+use weft_testenv::{ControlPlane, built, helm, wait::wait_until};
 
 /// Writes the chart into a folder.
 fn write(folder: &Path) -> PathBuf {
     let chart = folder.join("weft");
-    files::write(&chart, &chart::files(&weft()).unwrap()).unwrap();
+    files::write(
+        &chart,
+        &chart::files(&weft(), &Images::usual().unwrap()).unwrap(),
+    )
+    .unwrap();
     chart
 }
 
@@ -102,6 +105,7 @@ fn the_chart_installs_what_weft_manifests_prints() {
     let digest = format!("agentImage.digest={image}");
     let agent = format!("registry.example/agent@{image}");
     let addons_only = "nodeNetwork.enabled=false";
+    let monitored = "monitoring.enabled=true";
     for (values, arguments) in [
         (vec![], vec![]),
         (
@@ -170,6 +174,36 @@ fn the_chart_installs_what_weft_manifests_prints() {
             ],
         ),
         (
+            vec![
+                network,
+                "clusterNetwork.nodeKubeconfig=/etc/kubernetes/kubelet.conf",
+            ],
+            vec![
+                "--domains",
+                "addons,cluster-network,node-network",
+                "--node-kubeconfig",
+                "/etc/kubernetes/kubelet.conf",
+            ],
+        ),
+        (vec![monitored], vec!["--monitoring"]),
+        (
+            vec![
+                monitored,
+                addons_only,
+                "monitoring.prometheus.namespace=observability",
+                "monitoring.prometheus.serviceAccount=scraper",
+            ],
+            vec!["--domains", "addons", "--monitoring=observability/scraper"],
+        ),
+        (
+            vec![monitored, network, placement],
+            vec![
+                "--domains",
+                "addons,cluster-network,node-network,placement",
+                "--monitoring",
+            ],
+        ),
+        (
             vec![network, placement, "placement.namespaces={*}"],
             vec![
                 "--domains",
@@ -221,7 +255,7 @@ fn chart_and_schema_know_the_components_of_weft_manifests() {
     let known: BTreeSet<&str> = rest.split_once(']').unwrap().0.split(", ").collect();
     let components = DOMAINS.iter().flat_map(|domain| domain.components);
     assert_eq!(components.copied().collect::<BTreeSet<_>>(), known);
-    let files = chart::files(&weft()).unwrap();
+    let files = chart::files(&weft(), &Images::usual().unwrap()).unwrap();
     let schema: Value = serde_json::from_str(&files["values.schema.json"]).unwrap();
     for domain in DOMAINS.iter().filter(|one| !one.components.is_empty()) {
         let values = &schema["properties"][domain.values]["properties"]["components"];
@@ -275,6 +309,21 @@ fn wrong_values_are_refused_with_their_names() {
             "clusterNetwork/apiServer/port",
         ),
         (
+            vec!["clusterNetwork.nodeKubeconfig=kubelet.conf"],
+            "clusterNetwork/nodeKubeconfig",
+        ),
+        (
+            vec![
+                "clusterNetwork.nodeKubeconfig=/etc/kubernetes/kubelet.conf",
+                "clusterNetwork.apiServer.host=192.0.2.1",
+            ],
+            "set one of them",
+        ),
+        (
+            vec!["monitoring.prometheus.namespace=a/b"],
+            "monitoring/prometheus/namespace",
+        ),
+        (
             vec!["addons.enabled=false", "nodeNetwork.enabled=false"],
             "no domain is enabled",
         ),
@@ -288,33 +337,10 @@ fn wrong_values_are_refused_with_their_names() {
     }
 }
 
-/// The operator of the release as a process, since the nodes run no container. Ends with the test.
-struct Operator(Child);
-
-impl Drop for Operator {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-async fn operator(cluster: &ControlPlane) -> Operator {
-    let kubeconfig = cluster
-        .service_account_kubeconfig(NAMESPACE, "weft-operator")
-        .await
-        .unwrap();
-    let mut command = bound_command(&built("WEFT_BIN", "weft").unwrap());
-    command
-        .args(["operator", "--domains", "addons", "--kubeconfig"])
-        .arg(kubeconfig)
-        .args(["--probe-address", "127.0.0.1:0"])
-        .args(["--metrics-address", "127.0.0.1:0"])
-        .env("OPERATOR_NAMESPACE", NAMESPACE)
-        .env("OPERAND_NAMESPACE", "cluster-network-addons")
-        .env("POD_NAME", "weft-operator")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    Operator(spawn_bound(command).unwrap())
+/// Returns the operator's Deployment, as it is in the cluster.
+async fn deployment(cluster: &ControlPlane) -> Value {
+    let deployment = ["-n", NAMESPACE, "get", "deployment", ACCOUNT, "-o", "json"];
+    serde_json::from_str(&cluster.kubectl(&deployment).await.unwrap()).unwrap()
 }
 
 #[tokio::test]
@@ -345,7 +371,7 @@ async fn helm_installs_upgrades_rolls_back_and_removes() {
         .await
         .unwrap();
     // The operator, which labels the namespace of the add-ons.
-    let _operator = operator(&cluster).await;
+    let _operator = operator(&cluster, &deployment(&cluster).await).await;
     cluster
         .kubectl(&[
             "wait",
@@ -389,4 +415,88 @@ async fn helm_installs_upgrades_rolls_back_and_removes() {
     assert!(cluster.kubectl(&gone).await.is_err());
     // A second installation takes what the first one has left.
     run(&["install", "weft", chart, "--wait"]);
+}
+
+/// Runs the command of `helm test` in the way of its pod: with the token of its ServiceAccount.
+fn tested(kubeconfig: &Path, job: &Value) -> Result<String, String> {
+    let pod = &job["spec"]["template"]["spec"];
+    let arguments = pod["containers"][0]["args"].as_array().unwrap();
+    let mut command = Command::new(built("WEFT_BIN", "weft").unwrap());
+    command
+        .args(arguments.iter().map(|argument| argument.as_str().unwrap()))
+        .env("KUBECONFIG", kubeconfig);
+    run(&mut command)
+}
+
+/// Runs the command until its verdict is this one.
+async fn becomes(kubeconfig: &Path, job: &Value, passes: bool, said: &str) {
+    wait_until("the verdict of helm test", async || {
+        let verdict = tested(kubeconfig, job);
+        let is_right = verdict.is_ok() == passes;
+        let text = verdict.unwrap_or_else(|text| text);
+        match is_right && text.contains(said) {
+            true => Ok(()),
+            false => Err(format!("not {said:?}, passing {passes}: {text}")),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn helm_test_needs_operator_definitions_and_rights_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let chart = write(folder.path());
+    let cluster = ControlPlane::builder().nodes(1).start().await.unwrap();
+    let kubeconfig = cluster.kubeconfig().to_owned();
+    let run = |arguments: &[&str]| {
+        let place = ["--namespace", NAMESPACE];
+        helm(&[arguments, &place[..]].concat(), Some(&kubeconfig)).unwrap()
+    };
+    let chart = chart.to_str().unwrap();
+    run(&["install", "weft", chart, "--create-namespace", "--wait"]);
+    let hooks = common::objects(&run(&["get", "hooks", "weft"]));
+    let [job] = &hooks[..] else {
+        panic!("{hooks:?}")
+    };
+    let account = &job["spec"]["template"]["spec"]["serviceAccountName"];
+    let account = cluster.service_account_kubeconfig(NAMESPACE, account.as_str().unwrap());
+    let account = account.await.unwrap();
+    // The nodes run no container, and the pod of the Job completes: the API server accepts it.
+    run(&["test", "weft", "--timeout", "120s"]);
+
+    becomes(&account, job, false, "addons: problem: ").await;
+    let mut process = Some(operator(&cluster, &deployment(&cluster).await).await);
+    // There is no resource yet.
+    becomes(&account, job, true, "node-network: ").await;
+
+    let binding = "clusterrolebinding/weft-operator-node-network";
+    let saved = ["get", binding, "-o", "json"];
+    let saved = cluster.kubectl(&saved).await.unwrap();
+    cluster.kubectl(&["delete", binding]).await.unwrap();
+    becomes(&account, job, false, "you may not read nmstates").await;
+    let create = ["create", "-f", "-"];
+    let mut object: Value = serde_json::from_str(&saved).unwrap();
+    for field in ["uid", "resourceVersion", "managedFields"] {
+        object["metadata"].as_object_mut().unwrap().remove(field);
+    }
+    cluster
+        .kubectl_with_input(&create, &object.to_string())
+        .await
+        .unwrap();
+    becomes(&account, job, true, "node-network: ").await;
+
+    drop(process.take());
+    becomes(&account, job, false, "no leader").await;
+    process = Some(operator(&cluster, &deployment(&cluster).await).await);
+    becomes(&account, job, true, "node-network: ").await;
+
+    let definition = [
+        "delete",
+        "crd",
+        "nodenetworkconfigurationpolicies.nmstate.io",
+    ];
+    cluster.kubectl(&definition).await.unwrap();
+    let said = "the cluster does not know NodeNetworkConfigurationPolicy";
+    becomes(&account, job, false, said).await;
+    drop(process);
 }

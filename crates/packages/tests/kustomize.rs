@@ -9,6 +9,7 @@ use weft_packages::{
     domains::DOMAINS,
     files, kustomize,
     manifests::{Program, key},
+    release::Images,
 };
 use weft_testenv::{Programs, built};
 
@@ -57,7 +58,11 @@ fn spell_alike(value: &mut Value) {
 #[test]
 fn bases_install_what_weft_manifests_prints() {
     let folder = tempfile::tempdir().unwrap();
-    files::write(folder.path(), &kustomize::files(&weft()).unwrap()).unwrap();
+    files::write(
+        folder.path(),
+        &kustomize::files(&weft(), &Images::usual().unwrap()).unwrap(),
+    )
+    .unwrap();
     let check = |base: &str, arguments: &[&str]| {
         let built = build(&folder.path().join(base));
         let printed = index(weft().manifests(arguments).unwrap());
@@ -83,7 +88,11 @@ fn bases_install_what_weft_manifests_prints() {
 #[test]
 fn the_overlay_sets_all_images_of_weft() {
     let folder = tempfile::tempdir().unwrap();
-    files::write(folder.path(), &kustomize::files(&weft()).unwrap()).unwrap();
+    files::write(
+        folder.path(),
+        &kustomize::files(&weft(), &Images::usual().unwrap()).unwrap(),
+    )
+    .unwrap();
     let built = build(&folder.path().join("overlays/registry"));
     let version = env!("CARGO_PKG_VERSION");
     let operator = format!("registry.example/weft:{version}");

@@ -42,6 +42,10 @@ true
 {{- if and (has "multus-dynamic-networks" $addons) (not (has "multus" $addons)) -}}
 {{- fail "addons.components has multus-dynamic-networks, which needs multus: add multus to the list" -}}
 {{- end -}}
+{{- $network := .Values.clusterNetwork -}}
+{{- if and $network.apiServer.host $network.nodeKubeconfig -}}
+{{- fail "clusterNetwork.apiServer.host and clusterNetwork.nodeKubeconfig both say where the API server is: set one of them" -}}
+{{- end -}}
 {{ join "," $domains }}
 {{- end -}}
 

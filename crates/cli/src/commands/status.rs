@@ -47,7 +47,7 @@ const INTERRUPTED: u8 = 130;
 #[command(after_help = "\
 Exit code 0: shown, and nothing is in trouble. With --wait: everything is Available. 1: there is
 nothing to show. With --wait: not Available in time. 2: the command could not find out. 3: shown,
-and a person has to act. 130: Ctrl-C has ended --wait.
+and a person has to act. With --installation: a part is missing. 130: Ctrl-C has ended --wait.
 
 Examples:
   weft status
@@ -56,6 +56,7 @@ Examples:
   weft status placementapi/placement -n openstack
   weft status --watch
   weft status --wait --timeout 10m      Until everything is Available, for scripts
+  weft status --installation            The operator and its definitions alone
   weft status -o json | jq '.verdict'")]
 pub struct Args {
     /// Resources to show, as KIND/NAME, or KIND for all of a kind [default: all]
@@ -78,6 +79,11 @@ pub struct Args {
     /// Show only trouble
     #[arg(long)]
     problems: bool,
+
+    /// Check the installation alone, also before there is a resource: the cluster serves the
+    /// definitions, you may read the resources, and an operator leads each domain
+    #[arg(long, conflicts_with_all = ["resources", "watch", "wait", "problems", "output"])]
+    installation: bool,
 
     /// How to show it. The fields of json are described in docs/command-line.md
     #[arg(short, long, value_enum, default_value = "text")]
@@ -217,6 +223,25 @@ impl Seen {
         }
     }
 
+    /// Prints the state of the installation. Returns 0 if each domain has all parts, whether or not
+    /// there is a resource.
+    fn show_installation(&self) -> Result<ExitCode> {
+        let style = Style::stdout();
+        let (mut text, mut is_whole) = (String::new(), true);
+        for domain in &self.domains {
+            let gaps = domain.gaps();
+            is_whole &= gaps.is_empty();
+            if gaps.is_empty() {
+                text += &format!("{}: {}\n", domain.name(), domain.operator(style));
+            }
+            for gap in gaps {
+                text += &format!("{}: {}: {gap}\n", domain.name(), style.bad("problem"));
+            }
+        }
+        output::print(&text)?;
+        Ok(ExitCode::from(if is_whole { 0 } else { UNHEALTHY }))
+    }
+
     /// Returns the state in a line, for the progress of a wait.
     fn headline(&self) -> String {
         let troubles = self.troubles();
@@ -311,6 +336,9 @@ impl Seen {
 impl Status<'_> {
     async fn once(&self) -> Result<ExitCode> {
         let seen = self.look().await?;
+        if self.args.installation {
+            return seen.show_installation();
+        }
         output::print(&self.text(&seen, Style::stdout(), false)?)?;
         Ok(ExitCode::from(seen.code()))
     }
