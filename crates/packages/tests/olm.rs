@@ -1,9 +1,8 @@
 //! Bundle and catalog for Operator Lifecycle Manager, judged by the code of Operator Framework, and
 //! installed on a real control plane.
 //!
-//! OLM's own programs cannot be built from published Go modules: the checksum database does not
-//! know `github.com/operator-framework/operator-lifecycle-manager`. So a test creates the objects
-//! that OLM makes of a ClusterServiceVersion ([`common::made_from`]).
+//! OLM's own programs are not part of these tests. A test creates the objects that OLM makes of a
+//! ClusterServiceVersion instead ([`common::made_from`]).
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -51,7 +51,7 @@ pub fn objects(text: &str) -> Vec<Value> {
 
 /// The objects that Operator Lifecycle Manager makes of a ClusterServiceVersion in a namespace that
 /// is its only target: the Deployment, its account, and roles with generated names. The source is
-/// `pkg/controller/install` and `pkg/controller/registry/resolver/rbac.go` of OLM.
+/// `RBACForClusterServiceVersion` in `pkg/controller/registry/resolver/rbac.go` of OLM.
 pub fn made_from(csv: &Value) -> Vec<Value> {
     let install = &csv["spec"]["install"]["spec"];
     let name = csv["metadata"]["name"].as_str().unwrap();
