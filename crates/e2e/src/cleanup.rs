@@ -39,9 +39,25 @@ pub fn clean(suite: &Suite) -> Result<()> {
     // must go all the same.
     let bridge = remove_bridge(suite);
     let timeout = format!("{}s", suite.options.timeout);
-    let ended = cluster.weft(&["uninstall", "--yes", "--crds", "--domains", &domains, "--timeout", &timeout], "")?;
+    let ended = cluster.weft(
+        &[
+            "uninstall",
+            "--yes",
+            "--crds",
+            "--domains",
+            &domains,
+            "--timeout",
+            &timeout,
+        ],
+        "",
+    )?;
     if ended.code != 0 {
-        bail!("weft uninstall: exit code {}\n{}{}", ended.code, ended.stdout, ended.stderr);
+        bail!(
+            "weft uninstall: exit code {}\n{}{}",
+            ended.code,
+            ended.stdout,
+            ended.stderr
+        );
     }
     metrics::remove_reader(suite)?;
     if !had_attachments {
@@ -55,9 +71,17 @@ pub fn clean(suite: &Suite) -> Result<()> {
 /// Deletes objects, and waits until they are gone.
 fn delete(suite: &Suite, arguments: &[&str]) -> Result<()> {
     let timeout = format!("--timeout={}s", suite.options.timeout);
-    let all = [&["delete", "--ignore-not-found", "--wait", &timeout], arguments].concat();
+    let all = [
+        &["delete", "--ignore-not-found", "--wait", &timeout],
+        arguments,
+    ]
+    .concat();
     let ended = suite.cluster.try_kubectl(&all, "")?;
-    if ended.code != 0 && !ended.stderr.contains("the server doesn't have a resource type") {
+    if ended.code != 0
+        && !ended
+            .stderr
+            .contains("the server doesn't have a resource type")
+    {
         bail!("kubectl {}: {}", all.join(" "), ended.stderr.trim());
     }
     Ok(())
@@ -73,11 +97,15 @@ fn remove_bridge(suite: &Suite) -> Result<()> {
             .filter_map(|state| state["metadata"]["name"].as_str().map(str::to_owned))
             .collect())
     };
-    let policies = suite.cluster.list(&["nodenetworkconfigurationpolicies.nmstate.io"])?;
+    let policies = suite
+        .cluster
+        .list(&["nodenetworkconfigurationpolicies.nmstate.io"])?;
     if policies.is_empty() && reported()?.is_empty() {
         return Ok(());
     }
-    suite.cluster.apply(&node_network::policy(json!([{"name": BRIDGE, "type": "linux-bridge", "state": "absent"}])))?;
+    suite.cluster.apply(&node_network::policy(
+        json!([{"name": BRIDGE, "type": "linux-bridge", "state": "absent"}]),
+    ))?;
     let removed = suite.wait("the agents remove the bridge of the tests", || {
         let nodes = reported()?;
         let done = node_network::policy_is(suite, "Available")?;
@@ -87,20 +115,36 @@ fn remove_bridge(suite: &Suite) -> Result<()> {
             (false, Ok(())) => Err(format!("nodes {} report it", nodes.join(", "))),
         })
     });
-    delete(suite, &["nodenetworkconfigurationpolicies.nmstate.io", POLICY])?;
-    removed.with_context(|| format!("on a node that has the bridge {BRIDGE}, run `ip link delete {BRIDGE}`"))
+    delete(
+        suite,
+        &["nodenetworkconfigurationpolicies.nmstate.io", POLICY],
+    )?;
+    removed.with_context(|| {
+        format!("on a node that has the bridge {BRIDGE}, run `ip link delete {BRIDGE}`")
+    })
 }
 
 /// Deletes the events of the run: those about objects of the APIs, and those by Weft. They would
 /// expire after an hour.
 fn remove_events(suite: &Suite) -> Result<()> {
     for event in suite.cluster.list(&["events", "--all-namespaces"])? {
-        let version = event["involvedObject"]["apiVersion"].as_str().unwrap_or_default();
+        let version = event["involvedObject"]["apiVersion"]
+            .as_str()
+            .unwrap_or_default();
         let by = event["reportingComponent"].as_str().unwrap_or_default();
-        if !by.starts_with("weft-") && !GROUPS.iter().any(|group| version.starts_with(&format!("{group}/"))) {
+        if !by.starts_with("weft-")
+            && !GROUPS
+                .iter()
+                .any(|group| version.starts_with(&format!("{group}/")))
+        {
             continue;
         }
-        let part = |field: &str| event["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let part = |field: &str| {
+            event["metadata"][field]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
         delete(suite, &["event", &part("name"), "-n", &part("namespace")])?;
     }
     Ok(())
@@ -115,7 +159,11 @@ pub fn compare(suite: &Suite, before: &Listing) -> Result<()> {
     suite
         .wait("the cluster is as before", || {
             let differences = Listing::take(&suite.cluster)?.differences(before);
-            Ok(if differences.is_empty() { Ok(()) } else { Err(format!("\n{}", differences.join("\n"))) })
+            Ok(if differences.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("\n{}", differences.join("\n")))
+            })
         })
         .context("Weft, the suite or another user has left a difference")
 }

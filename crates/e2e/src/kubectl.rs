@@ -39,7 +39,10 @@ impl Cluster {
 
     /// The arguments that name the cluster, as kubectl and `weft` both understand them.
     fn place(&self) -> Vec<String> {
-        let mut place = vec!["--kubeconfig".to_owned(), self.kubeconfig.display().to_string()];
+        let mut place = vec![
+            "--kubeconfig".to_owned(),
+            self.kubeconfig.display().to_string(),
+        ];
         if let Some(context) = &self.context {
             place.extend(["--context".to_owned(), context.clone()]);
         }
@@ -93,7 +96,10 @@ impl Cluster {
         let arguments = [&["get", "--output=json", "--ignore-not-found"], arguments].concat();
         let ended = self.try_kubectl(&arguments, "")?;
         if ended.code != 0 {
-            if ended.stderr.contains("the server doesn't have a resource type") {
+            if ended
+                .stderr
+                .contains("the server doesn't have a resource type")
+            {
                 return Ok(vec![]);
             }
             bail!("kubectl {}: {}", arguments.join(" "), ended.stderr.trim());
@@ -152,7 +158,10 @@ impl Cluster {
         let mut command = quiet(&self.weft);
         command.args(arguments);
         end(command, "").with_context(|| {
-            format!("{}: build it with `make build`, or name another one with --weft", self.weft.display())
+            format!(
+                "{}: build it with `make build`, or name another one with --weft",
+                self.weft.display()
+            )
         })
     }
 

@@ -40,7 +40,12 @@ impl Listing {
     /// # Errors
     /// A kind cannot be listed: a comparison without it would miss leftovers.
     pub fn take(cluster: &Cluster) -> Result<Self> {
-        let kinds = cluster.kubectl(&["api-resources", "--verbs=list", "--output=name", "--cached=false"])?;
+        let kinds = cluster.kubectl(&[
+            "api-resources",
+            "--verbs=list",
+            "--output=name",
+            "--cached=false",
+        ])?;
         let kinds: Vec<&str> = kinds
             .lines()
             .map(str::trim)
@@ -50,8 +55,16 @@ impl Listing {
             .collect();
         let output = format!("--output=jsonpath={FIELDS}");
         let text = cluster
-            .kubectl(&["get", &kinds.join(","), "--all-namespaces", "--ignore-not-found", &output])
-            .context("the objects of the cluster cannot be listed, so leftovers could not be found")?;
+            .kubectl(&[
+                "get",
+                &kinds.join(","),
+                "--all-namespaces",
+                "--ignore-not-found",
+                &output,
+            ])
+            .context(
+                "the objects of the cluster cannot be listed, so leftovers could not be found",
+            )?;
         let mut listing = Self::default();
         for line in text.lines() {
             listing.add_line(line)?;
@@ -69,11 +82,21 @@ impl Listing {
         let [version, kind, namespace, name, uid, owners] = fields.as_slice() else {
             bail!("kubectl has printed a line of another form: {line}");
         };
-        let group = version.split_once('/').map_or(String::new(), |(group, _)| format!(".{group}"));
-        let place = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        let group = version
+            .split_once('/')
+            .map_or(String::new(), |(group, _)| format!(".{group}"));
+        let place = if namespace.is_empty() {
+            String::new()
+        } else {
+            format!("{namespace}/")
+        };
         let entry = Entry {
             uid: (*uid).to_owned(),
-            owners: owners.split(',').filter(|uid| !uid.is_empty()).map(str::to_owned).collect(),
+            owners: owners
+                .split(',')
+                .filter(|uid| !uid.is_empty())
+                .map(str::to_owned)
+                .collect(),
         };
         self.0.insert(format!("{kind}{group} {place}{name}"), entry);
         Ok(())
@@ -82,13 +105,23 @@ impl Listing {
     /// Adds labels, annotations, taints, conditions and resources of a node, and labels and
     /// annotations of a namespace, each by its key.
     fn add_properties(&mut self, object: &Value) {
-        let of = format!("{} {}", object["kind"].as_str().unwrap_or_default(), object["metadata"]["name"].as_str().unwrap_or_default());
+        let of = format!(
+            "{} {}",
+            object["kind"].as_str().unwrap_or_default(),
+            object["metadata"]["name"].as_str().unwrap_or_default()
+        );
         let keys = |value: &Value| -> Vec<String> {
-            value.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
+            value
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(key, _)| key.clone())
+                .collect()
         };
         let named = |value: &Value, field: &str| -> Vec<String> {
             let all = value.as_array().into_iter().flatten();
-            all.filter_map(|one| one[field].as_str().map(str::to_owned)).collect()
+            all.filter_map(|one| one[field].as_str().map(str::to_owned))
+                .collect()
         };
         for (property, names) in [
             ("label", keys(&object["metadata"]["labels"])),
@@ -98,7 +131,10 @@ impl Listing {
             ("resource", keys(&object["status"]["capacity"])),
         ] {
             for name in names {
-                let entry = Entry { uid: String::new(), owners: vec![] };
+                let entry = Entry {
+                    uid: String::new(),
+                    owners: vec![],
+                };
                 self.0.insert(format!("{of}: {property} {name}"), entry);
             }
         }
@@ -106,19 +142,33 @@ impl Listing {
 
     /// Returns the number of objects.
     pub fn objects(&self) -> usize {
-        self.0.values().filter(|entry| !entry.uid.is_empty()).count()
+        self.0
+            .values()
+            .filter(|entry| !entry.uid.is_empty())
+            .count()
     }
 
     /// Compares with the listing of before: an object that is there now and was not (`left: …`),
     /// and one that was there and is not (`gone: …`). An object of which an owner was there before
     /// is no difference: a Deployment of the cluster may replace its pods meanwhile.
     pub fn differences(&self, before: &Self) -> Vec<String> {
-        let known: BTreeSet<&str> = before.0.values().map(|entry| entry.uid.as_str()).filter(|uid| !uid.is_empty()).collect();
-        let now: BTreeMap<&str, &Entry> = self.0.values().map(|entry| (entry.uid.as_str(), entry)).collect();
+        let known: BTreeSet<&str> = before
+            .0
+            .values()
+            .map(|entry| entry.uid.as_str())
+            .filter(|uid| !uid.is_empty())
+            .collect();
+        let now: BTreeMap<&str, &Entry> = self
+            .0
+            .values()
+            .map(|entry| (entry.uid.as_str(), entry))
+            .collect();
         let left = self
             .0
             .iter()
-            .filter(|(name, entry)| !before.0.contains_key(*name) && !is_owned(entry, &known, &now, 0))
+            .filter(|(name, entry)| {
+                !before.0.contains_key(*name) && !is_owned(entry, &known, &now, 0)
+            })
             .map(|(name, _)| format!("left: {name}"));
         let gone = before
             .0
@@ -131,11 +181,18 @@ impl Listing {
 
 /// Returns true if an owner, or an owner's owner, is known. Owners are at most a few steps away,
 /// for example CronJob, Job, Pod.
-fn is_owned(entry: &Entry, known: &BTreeSet<&str>, now: &BTreeMap<&str, &Entry>, depth: u8) -> bool {
+fn is_owned(
+    entry: &Entry,
+    known: &BTreeSet<&str>,
+    now: &BTreeMap<&str, &Entry>,
+    depth: u8,
+) -> bool {
     depth < 8
         && entry.owners.iter().any(|owner| {
             known.contains(owner.as_str())
-                || now.get(owner.as_str()).is_some_and(|owner| is_owned(owner, known, now, depth + 1))
+                || now
+                    .get(owner.as_str())
+                    .is_some_and(|owner| is_owned(owner, known, now, depth + 1))
         })
 }
 

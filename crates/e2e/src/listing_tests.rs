@@ -20,18 +20,32 @@ fn new_objects_are_left_and_vanished_objects_are_gone() {
     let after = listing(&[DEPLOYMENT, "v1|Namespace||weft-system|n1|"]);
     assert_eq!(
         after.differences(&before),
-        ["left: Namespace weft-system", "gone: ConfigMap web/settings"]
+        [
+            "left: Namespace weft-system",
+            "gone: ConfigMap web/settings"
+        ]
     );
     assert_eq!(before.differences(&before), Vec::<String>::new());
 }
 
 #[test]
 fn pods_of_workloads_from_before_are_no_difference() {
-    let before = listing(&[DEPLOYMENT, "apps/v1|ReplicaSet|web|site-1|r1|d1,", "v1|Pod|web|site-1-a|p1|r1,"]);
-    let after = listing(&[DEPLOYMENT, "apps/v1|ReplicaSet|web|site-2|r2|d1,", "v1|Pod|web|site-2-b|p2|r2,"]);
+    let before = listing(&[
+        DEPLOYMENT,
+        "apps/v1|ReplicaSet|web|site-1|r1|d1,",
+        "v1|Pod|web|site-1-a|p1|r1,",
+    ]);
+    let after = listing(&[
+        DEPLOYMENT,
+        "apps/v1|ReplicaSet|web|site-2|r2|d1,",
+        "v1|Pod|web|site-2-b|p2|r2,",
+    ]);
     assert_eq!(after.differences(&before), Vec::<String>::new());
     let new = listing(&[DEPLOYMENT, "v1|Pod|web|other|p3|r9,"]);
-    assert_eq!(new.differences(&listing(&[DEPLOYMENT])), ["left: Pod web/other"]);
+    assert_eq!(
+        new.differences(&listing(&[DEPLOYMENT])),
+        ["left: Pod web/other"]
+    );
 }
 
 #[test]
@@ -50,6 +64,11 @@ fn labels_taints_conditions_and_resources_of_nodes_count() {
     };
     assert_eq!(
         node(true).differences(&node(false)),
-        ["left: Node a: condition C", "left: Node a: label weft.network/x", "left: Node a: resource r", "left: Node a: taint t"]
+        [
+            "left: Node a: condition C",
+            "left: Node a: label weft.network/x",
+            "left: Node a: resource r",
+            "left: Node a: taint t"
+        ]
     );
 }

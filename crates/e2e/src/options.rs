@@ -11,7 +11,10 @@ use clap::{Parser, ValueEnum};
 /// clean-up also runs after a failure and after Ctrl-C. The suite refuses a cluster in use unless
 /// you give --yes, and a cluster with an operator or a resource of the four APIs in any case.
 #[derive(Parser)]
-#[command(version, after_help = "Exit code 0: no test has failed. 1: one has. 2: nothing was tested, and the message\nnames the cause and the fix. 130: a signal has ended the run.")]
+#[command(
+    version,
+    after_help = "Exit code 0: no test has failed. 1: one has. 2: nothing was tested, and the message\nnames the cause and the fix. 130: a signal has ended the run."
+)]
 pub struct Options {
     /// The kubeconfig of the cluster. The suite never falls back to ~/.kube/config
     #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
@@ -28,10 +31,21 @@ pub struct Options {
     /// Images of components instead of the default ones, for example
     /// multus=registry.example/multus:1. The names are those of spec.images of a
     /// NetworkAddonsConfig
-    #[arg(long, env = "COMPONENT_IMAGES", value_name = "NAME=IMAGE", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "COMPONENT_IMAGES",
+        value_name = "NAME=IMAGE",
+        value_delimiter = ','
+    )]
     pub component_images: Vec<String>,
     /// The domains to test
-    #[arg(long, env = "DOMAINS", value_name = "DOMAIN", value_delimiter = ',', default_value = "addons,node-network")]
+    #[arg(
+        long,
+        env = "DOMAINS",
+        value_name = "DOMAIN",
+        value_delimiter = ',',
+        default_value = "addons,node-network"
+    )]
     pub domains: Vec<Domain>,
     /// Test in a cluster in which others run pods, or of many nodes
     #[arg(long, short)]
@@ -97,14 +111,26 @@ impl Options {
     /// # Errors
     /// None is given, several are, or it cannot be read.
     pub fn kubeconfig(&self) -> Result<PathBuf> {
-        let Some(file) = self.kubeconfig.clone().filter(|file| !file.as_os_str().is_empty()) else {
-            bail!("KUBECONFIG is not set. The suite installs and removes objects, so it uses no default: name the kubeconfig of your test cluster, for example KUBECONFIG=$HOME/test-cluster.conf");
+        let Some(file) = self
+            .kubeconfig
+            .clone()
+            .filter(|file| !file.as_os_str().is_empty())
+        else {
+            bail!(
+                "KUBECONFIG is not set. The suite installs and removes objects, so it uses no default: name the kubeconfig of your test cluster, for example KUBECONFIG=$HOME/test-cluster.conf"
+            );
         };
         if file.to_string_lossy().contains(':') {
-            bail!("KUBECONFIG={}: several files are a choice that the suite does not make. Name one file", file.display());
+            bail!(
+                "KUBECONFIG={}: several files are a choice that the suite does not make. Name one file",
+                file.display()
+            );
         }
         std::fs::File::open(&file).with_context(|| {
-            format!("KUBECONFIG={}: the file cannot be read. Name a kubeconfig that you may read", file.display())
+            format!(
+                "KUBECONFIG={}: the file cannot be read. Name a kubeconfig that you may read",
+                file.display()
+            )
         })?;
         std::path::absolute(file).context("KUBECONFIG")
     }
@@ -116,7 +142,9 @@ impl Options {
     pub fn image(&self) -> Result<&str> {
         match self.image.as_deref() {
             Some(image) if !image.is_empty() => Ok(image),
-            _ => bail!("IMAGE is not set. Name the image of the operator that your nodes can pull, for example IMAGE=registry.example/weft:0.1.0. `make images` writes it as an OCI archive for your registry"),
+            _ => bail!(
+                "IMAGE is not set. Name the image of the operator that your nodes can pull, for example IMAGE=registry.example/weft:0.1.0. `make images` writes it as an OCI archive for your registry"
+            ),
         }
     }
 
@@ -125,9 +153,14 @@ impl Options {
     /// # Errors
     /// None is given, and the domain node-network is to be tested.
     pub fn agent_image(&self) -> Result<Option<&str>> {
-        let image = self.agent_image.as_deref().filter(|image| !image.is_empty());
+        let image = self
+            .agent_image
+            .as_deref()
+            .filter(|image| !image.is_empty());
         if image.is_none() && self.has(Domain::NodeNetwork) {
-            bail!("AGENT_IMAGE is not set, and the domain node-network runs an agent on each node. Name its image, for example AGENT_IMAGE=registry.example/weft-agent:0.1.0, or leave the domain out by DOMAINS=addons");
+            bail!(
+                "AGENT_IMAGE is not set, and the domain node-network runs an agent on each node. Name its image, for example AGENT_IMAGE=registry.example/weft-agent:0.1.0, or leave the domain out by DOMAINS=addons"
+            );
         }
         Ok(image)
     }
@@ -138,12 +171,18 @@ impl Options {
     /// An entry has not the form NAME=IMAGE.
     pub fn component_images(&self) -> Result<serde_json::Map<String, serde_json::Value>> {
         let mut images = serde_json::Map::new();
-        for entry in self.component_images.iter().filter(|entry| !entry.is_empty()) {
+        for entry in self
+            .component_images
+            .iter()
+            .filter(|entry| !entry.is_empty())
+        {
             match entry.split_once('=') {
                 Some((name, image)) if !name.is_empty() && !image.is_empty() => {
                     images.insert(name.to_owned(), image.into());
                 }
-                _ => bail!("COMPONENT_IMAGES: {entry} is not of the form NAME=IMAGE. Write for example multus=registry.example/multus:1"),
+                _ => bail!(
+                    "COMPONENT_IMAGES: {entry} is not of the form NAME=IMAGE. Write for example multus=registry.example/multus:1"
+                ),
             }
         }
         Ok(images)
@@ -159,7 +198,10 @@ impl Options {
         }
         let next = std::env::current_exe()?.with_file_name("weft");
         if !next.is_file() {
-            bail!("{} is not there. Build it with `make build`, or name it with --weft", next.display());
+            bail!(
+                "{} is not there. Build it with `make build`, or name it with --weft",
+                next.display()
+            );
         }
         Ok(next)
     }

@@ -69,7 +69,10 @@ const RIGHTS: [&[&str]; 15] = [
     &["escalate", "clusterroles.rbac.authorization.k8s.io"],
     &["bind", "clusterroles.rbac.authorization.k8s.io"],
     &["create", "clusterrolebindings.rbac.authorization.k8s.io"],
-    &["create", "validatingadmissionpolicies.admissionregistration.k8s.io"],
+    &[
+        "create",
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
+    ],
     &["create", "deployments.apps", "--all-namespaces"],
     &["delete", "pods", "--all-namespaces"],
     &["create", "pods/portforward", "--all-namespaces"],
@@ -89,11 +92,19 @@ pub fn name(cluster: &Cluster, options: &Options) -> Result<String> {
         .with_context(|| format!("KUBECONFIG={}: it is no kubeconfig with a current context. Set one with `kubectl config use-context`, or name one with --context", file.display()))?;
     let config: Value = serde_json::from_str(&text)?;
     let context = config["current-context"].as_str().unwrap_or_default();
-    let server = config["clusters"][0]["cluster"]["server"].as_str().unwrap_or_default();
+    let server = config["clusters"][0]["cluster"]["server"]
+        .as_str()
+        .unwrap_or_default();
     if server.is_empty() {
-        bail!("KUBECONFIG={}: the context '{context}' names no server. Choose another one with --context", file.display());
+        bail!(
+            "KUBECONFIG={}: the context '{context}' names no server. Choose another one with --context",
+            file.display()
+        );
     }
-    Ok(format!("Cluster: context '{context}', server {server}, kubeconfig {}", file.display()))
+    Ok(format!(
+        "Cluster: context '{context}', server {server}, kubeconfig {}",
+        file.display()
+    ))
 }
 
 /// Asks the API server for its version.
@@ -105,7 +116,10 @@ pub fn reach(cluster: &Cluster) -> Result<String> {
         .kubectl(&["get", "--raw", "/version", "--request-timeout=15s"])
         .context("the API server does not answer. Check the server and the credentials of the kubeconfig, and the way there")?;
     let version: Value = serde_json::from_str(&text)?;
-    Ok(version["gitVersion"].as_str().unwrap_or_default().to_owned())
+    Ok(version["gitVersion"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned())
 }
 
 /// Asks for all rights that the suite needs.
@@ -117,14 +131,21 @@ pub fn may(cluster: &Cluster) -> Result<()> {
     for right in RIGHTS {
         let arguments = [&["auth", "can-i", "--quiet"], right].concat();
         if cluster.try_kubectl(&arguments, "")?.code != 0 {
-            let words: Vec<_> = right.iter().filter(|word| !word.starts_with("--")).copied().collect();
+            let words: Vec<_> = right
+                .iter()
+                .filter(|word| !word.starts_with("--"))
+                .copied()
+                .collect();
             missing.push(words.join(" "));
         }
     }
     if missing.is_empty() {
         return Ok(());
     }
-    bail!("your user may not:\n  {}\nThe suite installs roles and definitions, so give a kubeconfig of a user with the ClusterRole cluster-admin. Nothing was written", missing.join("\n  "))
+    bail!(
+        "your user may not:\n  {}\nThe suite installs roles and definitions, so give a kubeconfig of a user with the ClusterRole cluster-admin. Nothing was written",
+        missing.join("\n  ")
+    )
 }
 
 /// Signs of use.
@@ -143,11 +164,16 @@ pub struct Use {
 pub fn signs_of_use(cluster: &Cluster, options: &Options) -> Result<Use> {
     let mut signs = Use::default();
     if has_run(cluster)? {
-        bail!("the namespace {NAMESPACE} is there: an earlier run was interrupted, was started with --keep, or is at work. If no other run is at work, remove its objects with --clean (make test-e2e ARGS=--clean …)");
+        bail!(
+            "the namespace {NAMESPACE} is there: an earlier run was interrupted, was started with --keep, or is at work. If no other run is at work, remove its objects with --clean (make test-e2e ARGS=--clean …)"
+        );
     }
     let definitions = cluster.kubectl(&["get", "customresourcedefinitions", "--output=name"])?;
     for api in APIS.iter().chain([&ATTACHMENTS]) {
-        if !definitions.lines().any(|line| line.ends_with(&format!("/{api}"))) {
+        if !definitions
+            .lines()
+            .any(|line| line.ends_with(&format!("/{api}")))
+        {
             continue;
         }
         let items = cluster.list(&[api, "--all-namespaces"])?;
@@ -158,20 +184,30 @@ pub fn signs_of_use(cluster: &Cluster, options: &Options) -> Result<Use> {
             }
         }
         for item in items {
-            signs.never.push(format!("{} {}", item["kind"].as_str().unwrap_or(api), full_name(&item)));
+            signs.never.push(format!(
+                "{} {}",
+                item["kind"].as_str().unwrap_or(api),
+                full_name(&item)
+            ));
         }
     }
     for workload in cluster.list(&["deployments,daemonsets", "--all-namespaces"])? {
         let name = workload["metadata"]["name"].as_str().unwrap_or_default();
         if OPERATORS.contains(&name) {
-            signs.never.push(format!("{} {}", workload["kind"].as_str().unwrap_or_default(), full_name(&workload)));
+            signs.never.push(format!(
+                "{} {}",
+                workload["kind"].as_str().unwrap_or_default(),
+                full_name(&workload)
+            ));
         }
     }
     let namespaces = cluster.list(&["namespaces"])?;
     for namespace in &namespaces {
         let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
         if OURS.contains(&name) {
-            signs.never.push(format!("Namespace {name}, in which Weft would be installed"));
+            signs.never.push(format!(
+                "Namespace {name}, in which Weft would be installed"
+            ));
         }
     }
     let mut pods: BTreeMap<String, usize> = BTreeMap::new();
@@ -182,11 +218,16 @@ pub fn signs_of_use(cluster: &Cluster, options: &Options) -> Result<Use> {
         }
     }
     for (namespace, count) in pods {
-        signs.accepted.push(format!("{count} pods in the namespace {namespace}"));
+        signs
+            .accepted
+            .push(format!("{count} pods in the namespace {namespace}"));
     }
     let nodes = cluster.list(&["nodes"])?.len();
     if nodes > options.max_nodes {
-        signs.accepted.push(format!("{nodes} nodes, more than --max-nodes {}", options.max_nodes));
+        signs.accepted.push(format!(
+            "{nodes} nodes, more than --max-nodes {}",
+            options.max_nodes
+        ));
     }
     Ok(signs)
 }
@@ -197,10 +238,16 @@ pub fn signs_of_use(cluster: &Cluster, options: &Options) -> Result<Use> {
 /// There are signs that no option permits, or others without `--yes`.
 pub fn refuse_use(signs: &Use, options: &Options) -> Result<()> {
     if !signs.never.is_empty() {
-        bail!("the cluster has resources or operators that the suite would take over or remove:\n  {}\nUse another cluster, or remove them first. No option permits this. Nothing was written", signs.never.join("\n  "));
+        bail!(
+            "the cluster has resources or operators that the suite would take over or remove:\n  {}\nUse another cluster, or remove them first. No option permits this. Nothing was written",
+            signs.never.join("\n  ")
+        );
     }
     if !signs.accepted.is_empty() && !options.yes {
-        bail!("the cluster is in use:\n  {}\nWeft's components change the network of nodes and of new pods. Use a test cluster, or give --yes (make test-e2e ARGS=--yes …). Nothing was written", signs.accepted.join("\n  "));
+        bail!(
+            "the cluster is in use:\n  {}\nWeft's components change the network of nodes and of new pods. Use a test cluster, or give --yes (make test-e2e ARGS=--yes …). Nothing was written",
+            signs.accepted.join("\n  ")
+        );
     }
     Ok(())
 }
@@ -214,7 +261,10 @@ pub fn nodes(cluster: &Cluster) -> Result<Vec<String>> {
     let all = cluster.list(&["nodes"])?;
     for node in &all {
         let conditions = node["status"]["conditions"].as_array();
-        let is_ready = conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True");
+        let is_ready = conditions
+            .into_iter()
+            .flatten()
+            .any(|one| one["type"] == "Ready" && one["status"] == "True");
         let is_linux = node["metadata"]["labels"]["kubernetes.io/os"] == "linux";
         // kwok plays nodes of which no container runs.
         let is_played = node["metadata"]["annotations"]["kwok.x-k8s.io/node"].is_string();
@@ -223,7 +273,10 @@ pub fn nodes(cluster: &Cluster) -> Result<Vec<String>> {
         }
     }
     if ready.is_empty() {
-        bail!("none of the {} nodes is Linux, Ready, and runs containers, so no pod of Weft could start. Look at `kubectl get nodes`: a node without a pod network is not Ready", all.len());
+        bail!(
+            "none of the {} nodes is Linux, Ready, and runs containers, so no pod of Weft could start. Look at `kubectl get nodes`: a node without a pod network is not Ready",
+            all.len()
+        );
     }
     Ok(ready)
 }
@@ -233,7 +286,13 @@ pub fn nodes(cluster: &Cluster) -> Result<Vec<String>> {
 /// # Errors
 /// The API server refuses the request.
 pub fn has_run(cluster: &Cluster) -> Result<bool> {
-    let found = cluster.kubectl(&["get", "namespace", NAMESPACE, "--ignore-not-found", "--output=name"])?;
+    let found = cluster.kubectl(&[
+        "get",
+        "namespace",
+        NAMESPACE,
+        "--ignore-not-found",
+        "--output=name",
+    ])?;
     Ok(!found.trim().is_empty())
 }
 
@@ -242,7 +301,13 @@ pub fn has_run(cluster: &Cluster) -> Result<bool> {
 /// # Errors
 /// The API server refuses the request.
 pub fn has_attachments(cluster: &Cluster) -> Result<bool> {
-    let found = cluster.kubectl(&["get", "customresourcedefinition", ATTACHMENTS, "--ignore-not-found", "--output=name"])?;
+    let found = cluster.kubectl(&[
+        "get",
+        "customresourcedefinition",
+        ATTACHMENTS,
+        "--ignore-not-found",
+        "--output=name",
+    ])?;
     Ok(!found.trim().is_empty())
 }
 

@@ -96,7 +96,10 @@ fn line(name: &str, time: Duration, outcome: &Outcome) -> String {
     match outcome {
         Outcome::Passed => format!("{name:<40} {seconds:>8}  passed"),
         Outcome::Failed(cause) => {
-            format!("{name:<40} {seconds:>8}  FAILED\n    {}", cause.trim().replace('\n', "\n    "))
+            format!(
+                "{name:<40} {seconds:>8}  FAILED\n    {}",
+                cause.trim().replace('\n', "\n    ")
+            )
         }
         Outcome::LeftOut(reason) => format!("{name:<40} {seconds:>8}  left out: {reason}"),
     }

@@ -55,7 +55,9 @@ pub struct Runner {
 impl Runner {
     /// Runs a test, unless one that it needs has not passed or a signal has come.
     pub fn test(&mut self, name: &str, needs: &[&str], test: impl FnOnce(&Suite) -> Result<Done>) {
-        let missing = needs.iter().find(|need| self.report.outcome(need) != Some(&Outcome::Passed));
+        let missing = needs
+            .iter()
+            .find(|need| self.report.outcome(need) != Some(&Outcome::Passed));
         let start = Instant::now();
         let outcome = if self.suite.stop.is_wanted() {
             Outcome::LeftOut("a signal has ended the run".to_owned())
@@ -82,7 +84,12 @@ pub fn run(options: Options) -> Result<u8> {
     println!("{}", preflight::name(&cluster, &options)?);
     let stop = Stop::on_signals()?;
     if options.clean {
-        return clean(Suite { cluster, options, stop, nodes: vec![] });
+        return clean(Suite {
+            cluster,
+            options,
+            stop,
+            nodes: vec![],
+        });
     }
     let manifests = suites::install::manifests(&cluster, &options)?;
     options.component_images()?;
@@ -96,13 +103,26 @@ pub fn run(options: Options) -> Result<u8> {
     let nodes = preflight::nodes(&cluster)?;
     let before = Listing::take(&cluster)?;
     let domains: Vec<_> = options.domains.iter().map(|domain| domain.name()).collect();
-    println!("{} objects, {} nodes that run pods, domains {}\n", before.objects(), nodes.len(), domains.join(", "));
+    println!(
+        "{} objects, {} nodes that run pods, domains {}\n",
+        before.objects(),
+        nodes.len(),
+        domains.join(", ")
+    );
     if stop.is_wanted() {
         bail!("a signal has ended the run. Nothing was written");
     }
 
     mark(&cluster, &domains.join(","))?;
-    let mut runner = Runner { suite: Suite { cluster, options, stop, nodes }, report: Report::default() };
+    let mut runner = Runner {
+        suite: Suite {
+            cluster,
+            options,
+            stop,
+            nodes,
+        },
+        report: Report::default(),
+    };
     suites::all(&mut runner, &manifests);
     let was_interrupted = runner.suite.stop.is_wanted();
     finish(&mut runner, &before);
@@ -124,7 +144,9 @@ fn mark(cluster: &Cluster, domains: &str) -> Result<()> {
         "apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": NAMESPACE, "annotations": {preflight::HAD_ATTACHMENTS: had, DOMAINS: domains}}
     });
-    cluster.kubectl_with(&["create", "-f", "-"], &namespace.to_string()).map(drop)
+    cluster
+        .kubectl_with(&["create", "-f", "-"], &namespace.to_string())
+        .map(drop)
 }
 
 /// The clean-up as the last test: it removes everything, and compares.
@@ -132,19 +154,29 @@ fn finish(runner: &mut Runner, before: &Listing) {
     let start = Instant::now();
     if runner.suite.options.keep {
         let reason = "you gave --keep. Run the suite with --clean to remove it";
-        runner.report.add("removed-without-a-trace", start.elapsed(), Outcome::LeftOut(reason.to_owned()));
+        runner.report.add(
+            "removed-without-a-trace",
+            start.elapsed(),
+            Outcome::LeftOut(reason.to_owned()),
+        );
         return;
     }
     // A first Ctrl-C ends the tests. The clean-up ends only by a second one.
     if runner.suite.stop.is_wanted() {
-        println!("A signal has ended the tests. The suite removes everything. Another signal ends that, too.");
+        println!(
+            "A signal has ended the tests. The suite removes everything. Another signal ends that, too."
+        );
         runner.suite.stop.clear();
     }
-    let outcome = match cleanup::clean(&runner.suite).and_then(|()| cleanup::compare(&runner.suite, before)) {
+    let outcome = match cleanup::clean(&runner.suite)
+        .and_then(|()| cleanup::compare(&runner.suite, before))
+    {
         Ok(()) => Outcome::Passed,
         Err(error) => Outcome::Failed(format!("{error:#}")),
     };
-    runner.report.add("removed-without-a-trace", start.elapsed(), outcome);
+    runner
+        .report
+        .add("removed-without-a-trace", start.elapsed(), outcome);
 }
 
 /// Removes what an earlier run has left.
@@ -169,7 +201,11 @@ impl Suite {
     ///
     /// # Errors
     /// See [`Stop::wait`].
-    pub fn wait<T>(&self, awaited: &str, look: impl FnMut() -> Result<Result<T, String>>) -> Result<T> {
+    pub fn wait<T>(
+        &self,
+        awaited: &str,
+        look: impl FnMut() -> Result<Result<T, String>>,
+    ) -> Result<T> {
         self.stop.wait(awaited, self.options.limit(), look)
     }
 }

@@ -60,7 +60,10 @@ impl Stop {
                 Ok(result) => return Ok(result),
                 Err(_) if self.is_wanted() => bail!("a signal has ended the wait: {awaited}"),
                 Err(instead) if is_last => {
-                    bail!("{awaited}: not within {} s. Instead: {instead}", limit.as_secs())
+                    bail!(
+                        "{awaited}: not within {} s. Instead: {instead}",
+                        limit.as_secs()
+                    )
                 }
                 Err(_) => thread::sleep(PAUSE),
             }

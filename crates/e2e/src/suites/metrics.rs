@@ -31,9 +31,14 @@ pub fn walk(runner: &mut Runner) {
             suite.wait("an event says that the add-ons are Available", || {
                 let events = suite.cluster.list(&["events", "--all-namespaces"])?;
                 let has = |event: &serde_json::Value| {
-                    event["reason"] == "Available" && event["involvedObject"]["kind"] == "NetworkAddonsConfig"
+                    event["reason"] == "Available"
+                        && event["involvedObject"]["kind"] == "NetworkAddonsConfig"
                 };
-                Ok(if events.iter().any(has) { Ok(()) } else { Err(format!("{} other events", events.len())) })
+                Ok(if events.iter().any(has) {
+                    Ok(())
+                } else {
+                    Err(format!("{} other events", events.len()))
+                })
             })?;
             Ok(Done::Yes)
         });
@@ -51,19 +56,29 @@ fn read(suite: &Suite) -> Result<String> {
     for object in [role, account, binding] {
         suite.cluster.apply(&object)?;
     }
-    let token = suite.cluster.kubectl(&["create", "token", READER, "-n", NAMESPACE])?;
-    let (_bound, port) = suite.cluster.forward(OPERATOR, "deployment/weft-operator", 8443)?;
+    let token = suite
+        .cluster
+        .kubectl(&["create", "token", READER, "-n", NAMESPACE])?;
+    let (_bound, port) = suite
+        .cluster
+        .forward(OPERATOR, "deployment/weft-operator", 8443)?;
     let server = format!("https://127.0.0.1:{port}");
-    suite.wait("the operator serves its metrics", || {
-        let ended = crate::kubectl::fetch(&server, token.trim(), "/metrics")?;
-        Ok(if ended.code == 0 { Ok(ended.stdout) } else { Err(ended.stderr) })
-    }).and_then(|metrics| {
-        let refused = crate::kubectl::fetch(&server, "wrong", "/metrics")?;
-        if refused.code == 0 {
-            bail!("the operator serves its metrics to a client with a wrong token");
-        }
-        Ok(metrics)
-    })
+    suite
+        .wait("the operator serves its metrics", || {
+            let ended = crate::kubectl::fetch(&server, token.trim(), "/metrics")?;
+            Ok(if ended.code == 0 {
+                Ok(ended.stdout)
+            } else {
+                Err(ended.stderr)
+            })
+        })
+        .and_then(|metrics| {
+            let refused = crate::kubectl::fetch(&server, "wrong", "/metrics")?;
+            if refused.code == 0 {
+                bail!("the operator serves its metrics to a client with a wrong token");
+            }
+            Ok(metrics)
+        })
 }
 
 /// Removes the account's role and binding. The account goes with the namespace.
@@ -71,5 +86,13 @@ fn read(suite: &Suite) -> Result<String> {
 /// # Errors
 /// The API server refuses the request.
 pub fn remove_reader(suite: &Suite) -> Result<()> {
-    suite.cluster.kubectl(&["delete", "clusterrolebinding,clusterrole", READER, "--ignore-not-found"]).map(drop)
+    suite
+        .cluster
+        .kubectl(&[
+            "delete",
+            "clusterrolebinding,clusterrole",
+            READER,
+            "--ignore-not-found",
+        ])
+        .map(drop)
 }

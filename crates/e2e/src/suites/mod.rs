@@ -9,8 +9,8 @@ pub mod node_network;
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-use crate::run::{Runner, Suite};
 use crate::options::Domain;
+use crate::run::{Runner, Suite};
 
 /// The bridge that the test policy makes on each node. No card of a node is its port.
 pub const BRIDGE: &str = "weft-e2e0";
@@ -47,21 +47,41 @@ pub fn condition(object: &Value, kind: &str) -> Option<(String, String, String)>
     Some((text("status"), text("reason"), text("message")))
 }
 
-/// Returns all conditions of an object, one a line, for the message of a test.
+/// Returns the conditions of an object that say something, one a line, for the message of a test.
+/// Several conditions often have the same message: only the first one counts.
 pub fn conditions(object: &Value) -> String {
-    let all = object["status"]["conditions"].as_array().into_iter().flatten();
-    let lines: Vec<_> = all
-        .map(|one| {
-            let text = |field: &str| one[field].as_str().unwrap_or_default();
-            format!("{}={} {} {}", text("type"), text("status"), text("reason"), text("message"))
-        })
-        .collect();
-    if lines.is_empty() { "no conditions yet".to_owned() } else { lines.join("\n") }
+    let all = object["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let mut said = Vec::new();
+    let mut lines = Vec::new();
+    for one in all {
+        let text = |field: &str| one[field].as_str().unwrap_or_default();
+        if !text("message").is_empty() && !said.contains(&text("message")) {
+            said.push(text("message"));
+            lines.push(format!(
+                "{}={} {}: {}",
+                text("type"),
+                text("status"),
+                text("reason"),
+                text("message")
+            ));
+        }
+    }
+    if lines.is_empty() {
+        "no condition has a message yet".to_owned()
+    } else {
+        lines.join("\n")
+    }
 }
 
 /// Returns `Ok` if the condition is True for the latest generation, else the state that is there.
 pub fn holds(object: &Value, kind: &str) -> Result<(), String> {
-    let all = object["status"]["conditions"].as_array().into_iter().flatten();
+    let all = object["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
     let generation = &object["metadata"]["generation"];
     let is_true = all.clone().any(|one| {
         one["type"] == kind
@@ -115,7 +135,10 @@ pub fn pods(suite: &Suite, namespace: &str) -> Result<String> {
             .filter_map(|one| {
                 let waiting = &one["state"]["waiting"];
                 waiting["reason"].as_str().map(|reason| {
-                    format!("{reason} {}", waiting["message"].as_str().unwrap_or_default())
+                    format!(
+                        "{reason} {}",
+                        waiting["message"].as_str().unwrap_or_default()
+                    )
                 })
             })
             .collect();

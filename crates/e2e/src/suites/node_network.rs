@@ -16,7 +16,8 @@ const OTHER_ADDRESS: &str = "192.0.2.9";
 /// The name of the test that makes the bridge: pods are attached to it later.
 pub const MADE: &str = "node-network/policy-makes-a-bridge";
 const AGENTS: &str = "node-network/agents-run";
-const STATES: &str = "node-network/every-node-is-reported";
+/// The name of the test that waits for all reports.
+pub const STATES: &str = "node-network/every-node-is-reported";
 
 /// A policy of the suite for all nodes at once, with these interfaces.
 pub fn policy(interfaces: Value) -> Value {
@@ -54,7 +55,9 @@ pub fn interface<'a>(state: &'a Value, name: &str) -> Option<&'a Value> {
 /// # Errors
 /// The API server refuses the request.
 pub fn policy_is(suite: &Suite, kind: &str) -> Result<Result<(), String>> {
-    let policy = suite.cluster.get(&["nodenetworkconfigurationpolicies.nmstate.io", POLICY])?;
+    let policy = suite
+        .cluster
+        .get(&["nodenetworkconfigurationpolicies.nmstate.io", POLICY])?;
     Ok(holds(&policy, kind))
 }
 
@@ -66,10 +69,15 @@ fn states(suite: &Suite) -> Result<Vec<Value>> {
 fn check_bridge(suite: &Suite, mtu: u32) -> Result<Result<(), String>> {
     let states = states(suite)?;
     for node in &suite.nodes {
-        let state = states.iter().find(|state| state["metadata"]["name"] == node.as_str());
+        let state = states
+            .iter()
+            .find(|state| state["metadata"]["name"] == node.as_str());
         let found = state.and_then(|state| interface(state, BRIDGE));
         if found.is_none_or(|bridge| bridge["mtu"] != mtu) {
-            return Ok(Err(format!("node {node} reports {}", found.unwrap_or(&Value::Null))));
+            return Ok(Err(format!(
+                "node {node} reports {}",
+                found.unwrap_or(&Value::Null)
+            )));
         }
     }
     Ok(Ok(()))
@@ -92,20 +100,43 @@ pub fn walk(runner: &mut Runner) {
     runner.test(STATES, &[AGENTS], |suite| {
         suite.wait("every node has a NodeNetworkState with interfaces", || {
             let states = states(suite)?;
-            let missing: Vec<_> = suite.nodes.iter().filter(|node| {
-                let state = states.iter().find(|state| state["metadata"]["name"] == node.as_str());
-                !state.is_some_and(|state| interface(state, "lo").is_some())
-            }).cloned().collect();
-            Ok(if missing.is_empty() { Ok(()) } else { Err(format!("none of {}", missing.join(", "))) })
+            let missing: Vec<_> = suite
+                .nodes
+                .iter()
+                .filter(|node| {
+                    let state = states
+                        .iter()
+                        .find(|state| state["metadata"]["name"] == node.as_str());
+                    !state.is_some_and(|state| interface(state, "lo").is_some())
+                })
+                .cloned()
+                .collect();
+            Ok(if missing.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("none of {}", missing.join(", ")))
+            })
         })?;
         Ok(Done::Yes)
     });
     runner.test("node-network/plan-names-the-change", &[STATES], |suite| {
-        let ended = suite.cluster.weft(&["plan", "-f", "-"], &policy(bridge(1500, ADDRESS)).to_string())?;
+        let ended = suite.cluster.weft(
+            &["plan", "-f", "-"],
+            &policy(bridge(1500, ADDRESS)).to_string(),
+        )?;
         if ended.code != 1 || !ended.stdout.contains(BRIDGE) {
-            bail!("weft plan: exit code {} instead of 1 (something would change)\n{}{}", ended.code, ended.stdout, ended.stderr);
+            bail!(
+                "weft plan: exit code {} instead of 1 (something would change)\n{}{}",
+                ended.code,
+                ended.stdout,
+                ended.stderr
+            );
         }
-        if !suite.cluster.list(&["nodenetworkconfigurationpolicies.nmstate.io"])?.is_empty() {
+        if !suite
+            .cluster
+            .list(&["nodenetworkconfigurationpolicies.nmstate.io"])?
+            .is_empty()
+        {
             bail!("weft plan has written a policy");
         }
         Ok(Done::Yes)
@@ -116,21 +147,34 @@ pub fn walk(runner: &mut Runner) {
         }
         suite.cluster.apply(&policy(bridge(1500, ADDRESS)))?;
         wait_policy(suite, "Available")?;
-        suite.wait("every node reports the bridge", || check_bridge(suite, 1500))?;
+        suite.wait("every node reports the bridge", || {
+            check_bridge(suite, 1500)
+        })?;
         Ok(Done::Yes)
     });
     runner.test("node-network/bad-policy-is-rolled-back", &[MADE], |suite| {
-        // The address that the probe asks for goes away with the change.
+        // The kubelet answers on each address of its node, and this one goes away with the change.
+        let node = suite.cluster.get(&["node", &suite.nodes[0]])?;
+        let port = &node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"];
         let mut bad = policy(bridge(1400, OTHER_ADDRESS));
-        bad["spec"]["probes"] = json!([{"icmp": {"host": ADDRESS}}]);
+        bad["spec"]["probes"] = json!([{"tcp": {"host": ADDRESS, "port": port}}]);
         suite.cluster.apply(&bad)?;
         wait_policy(suite, "Degraded")?;
-        suite.wait("every node has the bridge of before", || check_bridge(suite, 1500))?;
-        let enactments = suite.cluster.list(&["nodenetworkconfigurationenactments.nmstate.io"])?;
-        let says = enactments.iter().any(|one| conditions(one).contains(ADDRESS));
+        suite.wait("every node has the bridge of before", || {
+            check_bridge(suite, 1500)
+        })?;
+        let enactments = suite
+            .cluster
+            .list(&["nodenetworkconfigurationenactments.nmstate.io"])?;
+        let says = enactments
+            .iter()
+            .any(|one| conditions(one).contains(ADDRESS));
         if !says {
             let all: Vec<_> = enactments.iter().map(conditions).collect();
-            bail!("no enactment names the probe of {ADDRESS}:\n{}", all.join("\n"));
+            bail!(
+                "no enactment names the probe of {ADDRESS}:\n{}",
+                all.join("\n")
+            );
         }
         // The good policy again: later tests use the bridge.
         suite.cluster.apply(&policy(bridge(1500, ADDRESS)))?;
@@ -142,27 +186,63 @@ pub fn walk(runner: &mut Runner) {
 /// The bridge and the agents go.
 pub fn end(runner: &mut Runner) {
     runner.test("node-network/policy-removes-the-bridge", &[MADE], |suite| {
-        suite.cluster.apply(&policy(json!([{"name": BRIDGE, "type": "linux-bridge", "state": "absent"}])))?;
+        suite.cluster.apply(&policy(
+            json!([{"name": BRIDGE, "type": "linux-bridge", "state": "absent"}]),
+        ))?;
         wait_policy(suite, "Available")?;
         suite.wait("no node reports the bridge", || {
-            let left: Vec<_> = states(suite)?.iter().filter(|state| interface(state, BRIDGE).is_some()).map(|state| state["metadata"]["name"].to_string()).collect();
-            Ok(if left.is_empty() { Ok(()) } else { Err(left.join(", ")) })
+            let left: Vec<_> = states(suite)?
+                .iter()
+                .filter(|state| interface(state, BRIDGE).is_some())
+                .map(|state| state["metadata"]["name"].to_string())
+                .collect();
+            Ok(if left.is_empty() {
+                Ok(())
+            } else {
+                Err(left.join(", "))
+            })
         })?;
-        suite.cluster.kubectl(&["delete", "nodenetworkconfigurationpolicies.nmstate.io", POLICY])?;
+        suite.cluster.kubectl(&[
+            "delete",
+            "nodenetworkconfigurationpolicies.nmstate.io",
+            POLICY,
+        ])?;
         suite.wait("its enactments are gone", || {
-            let left = suite.cluster.list(&["nodenetworkconfigurationenactments.nmstate.io"])?.len();
-            Ok(if left == 0 { Ok(()) } else { Err(format!("{left} enactments")) })
+            let left = suite
+                .cluster
+                .list(&["nodenetworkconfigurationenactments.nmstate.io"])?
+                .len();
+            Ok(if left == 0 {
+                Ok(())
+            } else {
+                Err(format!("{left} enactments"))
+            })
         })?;
         Ok(Done::Yes)
     });
     runner.test("node-network/deletion-removes-agents", &[AGENTS], |suite| {
-        if !suite.cluster.list(&["nodenetworkconfigurationpolicies.nmstate.io"])?.is_empty() {
-            return Ok(Done::LeftOut("a policy is still there. The clean-up removes it with the agents".to_owned()));
+        if !suite
+            .cluster
+            .list(&["nodenetworkconfigurationpolicies.nmstate.io"])?
+            .is_empty()
+        {
+            return Ok(Done::LeftOut(
+                "a policy is still there. The clean-up removes it with the agents".to_owned(),
+            ));
         }
-        suite.cluster.kubectl(&["delete", "nmstates.nmstate.io", "nmstate", &format!("--timeout={}s", suite.options.timeout)])?;
+        suite.cluster.kubectl(&[
+            "delete",
+            "nmstates.nmstate.io",
+            "nmstate",
+            &format!("--timeout={}s", suite.options.timeout),
+        ])?;
         suite.wait("the agents are gone", || {
             let left = suite.cluster.list(&["daemonsets", "-n", NAMESPACE])?.len();
-            Ok(if left == 0 { Ok(()) } else { Err(pods(suite, NAMESPACE)?) })
+            Ok(if left == 0 {
+                Ok(())
+            } else {
+                Err(pods(suite, NAMESPACE)?)
+            })
         })?;
         Ok(Done::Yes)
     });
@@ -174,7 +254,10 @@ fn unable(suite: &Suite) -> Result<Option<String>> {
         if let Some((status, _, message)) = condition(&state, "Backend")
             && status == "False"
         {
-            return Ok(Some(format!("node {}: {message}", state["metadata"]["name"].as_str().unwrap_or_default())));
+            return Ok(Some(format!(
+                "node {}: {message}",
+                state["metadata"]["name"].as_str().unwrap_or_default()
+            )));
         }
     }
     Ok(None)
@@ -185,7 +268,9 @@ fn wait_policy(suite: &Suite, kind: &str) -> Result<()> {
         Ok(match policy_is(suite, kind)? {
             Ok(()) => Ok(()),
             Err(instead) => {
-                let enactments = suite.cluster.list(&["nodenetworkconfigurationenactments.nmstate.io"])?;
+                let enactments = suite
+                    .cluster
+                    .list(&["nodenetworkconfigurationenactments.nmstate.io"])?;
                 let words: Vec<_> = enactments.iter().map(conditions).collect();
                 Err(format!("{instead}\n{}", words.join("\n")))
             }
