@@ -24,7 +24,7 @@ const INTERRUPTED: u8 = 130;
 /// The annotation of the suite's namespace with the domains of the run.
 pub const DOMAINS: &str = "weft.network/e2e-domains";
 
-/// What every test has at hand.
+/// The cluster, the command line and the facts that every test uses.
 pub struct Suite {
     /// The cluster under test.
     pub cluster: Cluster,
@@ -46,7 +46,7 @@ pub enum Done {
 
 /// Runs tests one after the other.
 pub struct Runner {
-    /// What every test has at hand.
+    /// The cluster, the command line and the facts that every test uses.
     pub suite: Suite,
     /// The results so far.
     pub report: Report,

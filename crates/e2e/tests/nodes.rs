@@ -209,13 +209,11 @@ impl Site {
                 .filter_map(|line| line.split(": ").nth(1))
                 .filter(|name| !name.starts_with("veth"));
             all.extend(names.map(|name| format!("{}: link {name}", node.name())));
-            for folder in ["/etc/cni/net.d", "/opt/cni/bin"] {
-                let files = fs::read_dir(node.file(folder)).unwrap();
-                all.extend(
-                    files
-                        .map(|file| format!("{}: {}", node.name(), file.unwrap().path().display())),
-                );
-            }
+            // The programs of plugins stay in /opt/cni/bin: pods that run may need them for their end.
+            let files = fs::read_dir(node.file("/etc/cni/net.d")).unwrap();
+            all.extend(
+                files.map(|file| format!("{}: {}", node.name(), file.unwrap().path().display())),
+            );
         }
         all
     }

@@ -107,7 +107,7 @@ pub fn walk(runner: &mut Runner) {
                     let state = states
                         .iter()
                         .find(|state| state["metadata"]["name"] == node.as_str());
-                    !state.is_some_and(|state| interface(state, "lo").is_some())
+                    state.is_none_or(|state| interface(state, "lo").is_none())
                 })
                 .cloned()
                 .collect();
