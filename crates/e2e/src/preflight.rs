@@ -266,9 +266,10 @@ pub fn nodes(cluster: &Cluster) -> Result<Vec<String>> {
             .flatten()
             .any(|one| one["type"] == "Ready" && one["status"] == "True");
         let is_linux = node["metadata"]["labels"]["kubernetes.io/os"] == "linux";
-        // kwok plays nodes of which no container runs.
-        let is_played = node["metadata"]["annotations"]["kwok.x-k8s.io/node"].is_string();
-        if is_ready && is_linux && !is_played {
+        // A kubelet reports for example containerd://2.2.0. kwok plays nodes without a runtime.
+        let runtime = node["status"]["nodeInfo"]["containerRuntimeVersion"].as_str();
+        let runs_containers = runtime.is_some_and(|runtime| runtime.contains("://"));
+        if is_ready && is_linux && runs_containers {
             ready.extend(node["metadata"]["name"].as_str().map(str::to_owned));
         }
     }

@@ -203,11 +203,12 @@ impl Site {
                 .map(|line| format!("event {line}")),
         );
         for node in self.lab.nodes() {
+            // Flannel makes cni0 with the first pod on a node, and each pod has a veth.
             let links = node.exec(&["ip", "-o", "link"]).await.unwrap();
             let names = links
                 .lines()
                 .filter_map(|line| line.split(": ").nth(1))
-                .filter(|name| !name.starts_with("veth"));
+                .filter(|name| !name.starts_with("veth") && *name != "cni0");
             all.extend(names.map(|name| format!("{}: link {name}", node.name())));
             // The programs of plugins stay in /opt/cni/bin: pods that run may need them for their end.
             let files = fs::read_dir(node.file("/etc/cni/net.d")).unwrap();
