@@ -10,10 +10,10 @@ CLUSTER := target/cluster
 CACHED := control-plane etcd-tools health helm krew olm node-programs network-manager open-vswitch kernels services prometheus browser release-toolchain "cargo-program cargo-cyclonedx" "cargo-program cargo-deny" \
 	"cargo-program cargo-mutants" "cargo-program mdbook"
 
-.PHONY: help setup build images packages release test-release demo test test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
+.PHONY: help setup build images packages release test-release demo test test-e2e test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ gsub(/\$$\$$/, "$$", $$2); printf "  make %-14s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ gsub(/\$$\$$/, "$$", $$2); printf "  make %-14s %s\n", $$1, $$2 }'
 	@echo "Targets of cluster-network-addons-operator work by their own names too, for example docker-build, cluster-sync and test/e2e/workflow (scripts/cnao.mk)."
 
 setup: ## Install what is missing on this machine and build the control plane's programs (once, about 11 minutes; K8S=1.33 builds this version)
@@ -60,6 +60,9 @@ test-pages: setup ## Run the tests of pages and pictures with a real browser, Me
 
 test-placement: setup ## Run all tests with the real OpenStack Placement, Keystone, MariaDB and Apache, Placement's own suite included (minutes; root)
 	@scripts/test-placement
+
+test-e2e: ## Test Weft in the cluster of KUBECONFIG=FILE with IMAGE=… AGENT_IMAGE=…, and remove everything (DOMAINS=addons, JUNIT=FILE, KEEP=1, ARGS=--yes)
+	@scripts/test-e2e $(ARGS)
 
 fuzz: ## Look for inputs that break something, guided by coverage, TIME=60 seconds a target
 	@scripts/fuzz

@@ -39,14 +39,19 @@ cluster-sync cluster-operator-install: build
 
 test/unit:
 	cargo test --workspace --lib
+# With a cluster and an image, the suite runs there, as the original's does. Without, each test starts a control plane.
+ifneq ($(and $(KUBECONFIG),$(IMAGE)),)
+test/e2e/workflow functest: test-e2e
+else
 test/e2e/workflow: setup
 	cargo test -p weft --test system
+functest: test/e2e/workflow test/e2e/lifecycle test/e2e/monitoring
+endif
 test/e2e/lifecycle: setup
 	cargo test -p weft --test online
 test/e2e/monitoring: setup
 	cargo test -p weft --test system monitoring:: prometheus:: metrics::
 	cargo test -p weft --test monitoring
-functest: test/e2e/workflow test/e2e/lifecycle test/e2e/monitoring
 prom-rules-verify lint-metrics lint-monitoring:
 	cargo test -p weft --test monitoring
 

@@ -383,7 +383,7 @@ fn each_target_of_cnao_that_the_page_names_works_here_too() {
 #[test]
 fn every_make_target_exists() {
     let targets = targets();
-    let call = Regex::new(r"(?:^|\s)make ([a-z][a-z/*-]*)").unwrap();
+    let call = Regex::new(r"(?:^|\s)make ([a-z][a-z0-9/*-]*)").unwrap();
     for document in documents() {
         for code in document.code() {
             for found in call.captures_iter(&code) {

@@ -1,0 +1,350 @@
+//! The suite on real nodes with a network: it passes, and leaves the cluster as it was. So it does
+//! after Ctrl-C, and when the nodes cannot have the image. `make test-nodes`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use common::{Run, run, suite, weft};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use weft_testenv::{
+    host_lab::agent,
+    lab::{Lab, images},
+    wait::wait_until,
+};
+
+const WEFT: &str = concat!("localhost/weft:", env!("CARGO_PKG_VERSION"));
+const AGENT: &str = concat!("localhost/weft-agent:", env!("CARGO_PKG_VERSION"));
+/// The Go modules of bridge-marker are not published, so a program that only reports its health is
+/// here in its place. The test judges the suite, and not the marker.
+const MARKER: &str = "localhost/bridge-marker:test";
+/// On the address of the node: on nodes of Flannel, another program has the port on loopback.
+const MARKER_SCRIPT: &str = "#!/bin/sh
+mkdir -p /tmp/www && echo ok >/tmp/www/healthz
+address=$(ip -4 -o addr show eth0 | sed 's|.*inet ||; s|/.*||')
+exec httpd -f -p $address:8081 -h /tmp/www
+";
+const NETWORK: &str = "apiVersion: networkoperator.openshift.io/v1
+kind: NetworkConfig
+metadata: {name: default}
+spec:
+  serviceNetwork: 10.96.0.0/16
+  clusterNetworks: [{cidr: 10.244.0.0/16, hostSubnetLength: 8}]
+  defaultNetwork: {type: Flannel, flannelConfig: {backend: host-gw}}
+  kubeProxyConfig:
+    proxyArguments:
+      proxy-mode: [nftables]
+      conntrack-max-per-core: ['0']
+      conntrack-min: ['0']
+      conntrack-tcp-timeout-established: ['0s']
+      conntrack-tcp-timeout-close-wait: ['0s']
+";
+
+/// A cluster of two nodes with a network that no operator maintains.
+struct Site {
+    lab: Lab,
+    folder: TempDir,
+}
+
+impl Site {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        let version = env!("CARGO_PKG_VERSION");
+        weft_images::weft(&weft(), version)
+            .unwrap()
+            .write(&file("weft.tar"))
+            .unwrap();
+        let program = agent::program().unwrap();
+        weft_images::weft_agent(&program, version)
+            .unwrap()
+            .write(&file("agent.tar"))
+            .unwrap();
+        marker(&file("marker.tar"));
+        let absent =
+            "scripts/test-nodes leaves this test out where the module of Multus is not to be had";
+        let lab = Lab::builder()
+            .image(file("weft.tar"))
+            .image(file("agent.tar"))
+            .image(file("marker.tar"))
+            .image(images::flannel().unwrap())
+            .image(images::kube_proxy().unwrap())
+            .image(images::multus().unwrap().expect(absent))
+            .image(images::cni_plugins().unwrap())
+            .start()
+            .await
+            .unwrap();
+        let site = Self { lab, folder };
+        site.connect().await;
+        site
+    }
+
+    /// Brings the network as an administrator without operators would: by the manifests alone.
+    async fn connect(&self) {
+        let file = |name: &str| self.folder.path().join(name);
+        fs::write(file("network.yaml"), NETWORK).unwrap();
+        let names = [
+            ("FLANNEL", images::FLANNEL),
+            ("KUBE_PROXY", images::KUBE_PROXY),
+            ("OPERATOR", WEFT),
+        ];
+        let lines: Vec<_> = names
+            .iter()
+            .map(|(name, image)| format!("{name}_IMAGE={image}\n"))
+            .collect();
+        fs::write(file("images"), lines.concat()).unwrap();
+        let output = Command::new(weft())
+            .args(["render-network", "--out", "-", "--config"])
+            .arg(file("network.yaml"))
+            .arg("--images")
+            .arg(file("images"))
+            .env("KUBERNETES_SERVICE_HOST", "172.31.0.1")
+            .env("KUBERNETES_SERVICE_PORT", "6443")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let objects = String::from_utf8(output.stdout).unwrap();
+        let control_plane = self.lab.control_plane();
+        control_plane
+            .kubectl_with_input(&["apply", "-f", "-"], &objects)
+            .await
+            .unwrap();
+        for set in [
+            "kube-flannel/kube-flannel-ds",
+            "openshift-kube-proxy/openshift-kube-proxy",
+        ] {
+            let (namespace, name) = set.split_once('/').unwrap();
+            let name = format!("daemonset/{name}");
+            self.lab
+                .kubectl(&["rollout", "status", "-n", namespace, &name, "--timeout=90s"])
+                .await
+                .unwrap();
+        }
+        self.lab
+            .kubectl(&[
+                "wait",
+                "node",
+                "--all",
+                "--for=condition=Ready",
+                "--timeout=90s",
+            ])
+            .await
+            .unwrap();
+    }
+
+    /// The suite with the images of the lab.
+    fn suite(&self, arguments: &[&str]) -> Command {
+        let control_plane = self.lab.control_plane();
+        let kubectl = control_plane.programs().get("kubectl").unwrap();
+        let mut command = suite(kubectl.as_ref(), arguments);
+        let components = [
+            ("multus", images::MULTUS),
+            ("linuxBridge", images::CNI_PLUGINS),
+            ("linuxBridgeMarker", MARKER),
+        ];
+        let components: Vec<_> = components
+            .iter()
+            .map(|(name, image)| format!("{name}={image}"))
+            .collect();
+        command
+            .env("KUBECONFIG", control_plane.kubeconfig())
+            .env("AGENT_IMAGE", AGENT)
+            .env("COMPONENT_IMAGES", components.join(","));
+        command
+    }
+
+    /// All objects without owners, the properties of nodes that an operator may leave, and the
+    /// files and links of each node: found by other means than the suite's.
+    async fn everything(&self) -> BTreeSet<String> {
+        let kinds = self
+            .lab
+            .kubectl(&["api-resources", "--verbs=list", "-o", "name"])
+            .await
+            .unwrap();
+        let mut all = BTreeSet::new();
+        for kind in kinds.lines().filter(|kind| !kind.starts_with("events")) {
+            let text = self
+                .lab
+                .kubectl(&["get", kind, "-A", "-o", "json", "--ignore-not-found"])
+                .await
+                .unwrap();
+            let list: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+            for object in list["items"].as_array().into_iter().flatten() {
+                let metadata = &object["metadata"];
+                if metadata["ownerReferences"].is_null() {
+                    all.insert(format!(
+                        "{kind} {} {} {}",
+                        metadata["namespace"], metadata["name"], metadata["labels"]
+                    ));
+                }
+            }
+        }
+        let nodes = self.lab.kubectl(&["get", "nodes", "-o", "jsonpath={range .items[*]}{.metadata.name} {.spec.taints} {.status.conditions[*].type} {.status.capacity}{\"\\n\"}{end}"]).await.unwrap();
+        all.extend(nodes.lines().map(str::to_owned));
+        // Events of Weft and of its resources. Those of the cluster itself expire.
+        let events = self.lab.kubectl(&["get", "events", "-A", "-o", "jsonpath={range .items[*]}{.reportingComponent} {.involvedObject.kind}{\"\\n\"}{end}"]).await.unwrap();
+        let is_weft = |line: &&str| {
+            ["weft", "NetworkAddonsConfig", "NMState", "NodeNetwork"]
+                .iter()
+                .any(|word| line.contains(word))
+        };
+        all.extend(
+            events
+                .lines()
+                .filter(is_weft)
+                .map(|line| format!("event {line}")),
+        );
+        for node in self.lab.nodes() {
+            // Flannel makes cni0 with the first pod on a node, and each pod has a veth.
+            let links = node.exec(&["ip", "-o", "link"]).await.unwrap();
+            let names = links
+                .lines()
+                .filter_map(|line| line.split(": ").nth(1))
+                .filter(|name| !name.starts_with("veth") && *name != "cni0");
+            all.extend(names.map(|name| format!("{}: link {name}", node.name())));
+            // The programs of plugins stay in /opt/cni/bin: pods that run may need them for their end.
+            let files = fs::read_dir(node.file("/etc/cni/net.d")).unwrap();
+            all.extend(
+                files.map(|file| format!("{}: {}", node.name(), file.unwrap().path().display())),
+            );
+        }
+        all
+    }
+
+    /// Waits until everything is as before: the kubelet removes pods in its own time.
+    async fn wait_same(&self, before: &BTreeSet<String>) {
+        wait_until("the cluster is as before", async || {
+            let now = self.everything().await;
+            if now == *before {
+                return Ok(());
+            }
+            let left: Vec<_> = now.difference(before).collect();
+            let gone: Vec<_> = before.difference(&now).collect();
+            Err(format!("left: {left:#?}\ngone: {gone:#?}"))
+        })
+        .await;
+    }
+}
+
+/// An image with a shell whose entrypoint is the marker's script.
+fn marker(archive: &PathBuf) {
+    let busybox = ["/bin/busybox", "/usr/bin/busybox"]
+        .iter()
+        .map(PathBuf::from)
+        .find(|file| file.is_file());
+    let mut image = weft_images::Image::new(MARKER)
+        .program(
+            "/bin/busybox",
+            busybox.expect("busybox: scripts/node-programs installs it"),
+        )
+        .unwrap()
+        .file("/bin/marker.sh", MARKER_SCRIPT)
+        .directory("/tmp", 0o1777)
+        .env("PATH", "/bin")
+        .entrypoint(["/bin/sh", "/bin/marker.sh"]);
+    for name in ["sh", "mkdir", "ip", "sed", "httpd"] {
+        image = image.symlink(format!("/bin/{name}"), "busybox");
+    }
+    image.write(archive).unwrap();
+}
+
+#[tokio::test]
+async fn suite_passes_and_leaves_the_cluster_as_it_was() {
+    let site = Site::start().await;
+    let before = site.everything().await;
+    assert!(before.len() > 100, "{before:?}");
+
+    // Nobody has accepted that others run pods there.
+    let Run { code, stderr, .. } = run(site.suite(&["--image", WEFT])).await;
+    assert_eq!(code, Some(2));
+    assert!(
+        stderr.contains("2 pods in the namespace openshift-kube-proxy"),
+        "{stderr}"
+    );
+
+    let junit = site.folder.path().join("junit.xml");
+    let arguments = ["--image", WEFT, "--yes", "--junit", junit.to_str().unwrap()];
+    let Run {
+        code,
+        stdout,
+        stderr,
+    } = run(site.suite(&arguments)).await;
+    println!("{stdout}{stderr}");
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    assert!(stdout.contains(" passed, 0 failed, 0 left out"), "{stdout}");
+    for test in [
+        "addons/pod-gets-a-second-interface",
+        "node-network/bad-policy-is-rolled-back",
+        "removed-without-a-trace",
+    ] {
+        assert!(
+            stdout
+                .lines()
+                .any(|line| line.starts_with(test) && line.ends_with("passed")),
+            "{test}: {stdout}"
+        );
+    }
+    let report = fs::read_to_string(&junit).unwrap();
+    assert!(
+        report.contains("removed-without-a-trace") && report.contains("failures=\"0\""),
+        "{report}"
+    );
+    site.wait_same(&before).await;
+
+    // Ctrl-C in the middle: everything goes all the same.
+    let mut child = site
+        .suite(&["--image", WEFT, "--yes"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stdout = BufReader::new(child.stdout.take().unwrap());
+    let pid = Pid::from_child(&child);
+    let (stdout, code) = tokio::task::spawn_blocking(move || {
+        let mut all = String::new();
+        for line in stdout.lines() {
+            let line = line.unwrap();
+            // The bridge is on the nodes, and the add-ons are on their way.
+            if line.starts_with("addons/multus-is-available") {
+                kill_process(pid, Signal::INT).unwrap();
+            }
+            all += &format!("{line}\n");
+        }
+        (all, child.wait().unwrap().code())
+    })
+    .await
+    .unwrap();
+    println!("{stdout}");
+    assert_eq!(code, Some(130), "{stdout}");
+    assert!(stdout.contains("a signal has ended the run"), "{stdout}");
+    let removed = stdout
+        .lines()
+        .find(|line| line.starts_with("removed-without-a-trace"));
+    assert!(
+        removed.is_some_and(|line| line.ends_with("passed")),
+        "{stdout}"
+    );
+    site.wait_same(&before).await;
+
+    // An image that no node has.
+    let absent = "localhost/weft:absent";
+    let Run { code, stdout, .. } = run(site.suite(&["--image", absent, "--yes"])).await;
+    println!("{stdout}");
+    assert_eq!(code, Some(1), "{stdout}");
+    for words in [
+        "ImagePullBackOff",
+        absent,
+        "Push the image",
+        "it needs install/operator-starts",
+    ] {
+        assert!(stdout.contains(words), "{words}: {stdout}");
+    }
+    site.wait_same(&before).await;
+}
