@@ -1,6 +1,6 @@
 //! All objects of a cluster at one moment, for comparison with another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use weft_plan::OWNER_LABEL;
@@ -29,16 +29,28 @@ impl Objects {
     }
 
     /// The objects that Weft has made, but for those of the component that the stream switches off
-    /// and on, and for the networks that it replaces.
+    /// and on, for the networks that it replaces, and for Jobs, which have a limited life.
     pub fn operands(&self) -> impl Iterator<Item = (&str, &Value)> {
         let is_operand = |object: &Value| object["metadata"]["labels"][OWNER_LABEL].is_string();
         let is_switched = |title: &str| {
-            title.contains("macvtap") || title.contains("network-attachment-definitions")
+            ["macvtap", "network-attachment-definitions", "jobs.batch"]
+                .iter()
+                .any(|part| title.contains(part))
         };
         self.0
             .iter()
             .map(|(title, object)| (title.as_str(), object))
             .filter(move |(title, object)| is_operand(object) && !is_switched(title))
+    }
+
+    /// Titles and uids of all Jobs.
+    pub fn jobs(&self) -> BTreeSet<(String, String)> {
+        let jobs = self
+            .0
+            .iter()
+            .filter(|(title, _)| title.starts_with("jobs.batch "));
+        jobs.map(|(title, job)| (title.clone(), job["metadata"]["uid"].to_string()))
+            .collect()
     }
 
     /// The resources of Weft's APIs.
