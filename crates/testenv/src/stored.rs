@@ -1,4 +1,4 @@
-//! What a cluster stores, as text: all objects of a cluster, and a cluster that starts with such
+//! The content of a cluster: all objects of a cluster, and a cluster that starts with such
 //! objects.
 //!
 //! The objects go straight into etcd, before the API server starts. So they keep what the API

@@ -10,7 +10,7 @@ use weft_testenv::StoredKind;
 
 use crate::{secrets, text};
 
-/// What a user can install: one operator for all domains, or one for each.
+/// The layouts that a user can install: one operator for all domains, or one for each.
 #[derive(Clone, Copy, Debug)]
 pub enum Layout {
     OneOperator,
@@ -69,7 +69,7 @@ impl Release {
         }
     }
 
-    /// What its `weft manifests` printed.
+    /// Its manifests, as its `weft manifests` printed them.
     pub fn manifests(&self, layout: Layout) -> String {
         let read = |name: &str| {
             let path = self.folder.join("manifests").join(name);

@@ -23,7 +23,7 @@ pub const NODES: [&str; 2] = ["node-1", "node-2"];
 /// How many pods the PlacementAPI begins with.
 pub const REPLICAS: u64 = 2;
 
-/// What `weft manifests` prints for all domains, with images of this version.
+/// The output of `weft manifests` for all domains, with images of this version.
 pub fn printed(program: &Path, layout: Layout, version: &str) -> String {
     let images = [
         format!("--image=registry.example/weft:{version}"),

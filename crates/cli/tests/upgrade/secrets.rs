@@ -66,8 +66,7 @@ fn masked(text: &str) -> String {
     })
 }
 
-/// Puts passwords, and keys and certificates that are made anew, in the place of those that were
-/// taken out.
+/// Puts passwords, and new keys and certificates, in the place of those that were taken out.
 pub fn fill(kinds: &mut [StoredKind]) {
     for object in kinds.iter_mut().flat_map(|kind| &mut kind.objects) {
         if object["kind"] == "Secret" {

@@ -126,7 +126,7 @@ async fn upgrade(cluster: &mut Cluster, left: &Objects) -> Objects {
     Objects::of(cluster).await
 }
 
-/// What the release has recorded holds.
+/// The records of the release hold.
 async fn records_are_read(cluster: &Cluster, left: &Objects, after: &Objects, begun: &Value) {
     let range = "configmaps cluster-network-addons/kubemacpool-mac-range-config";
     assert!(left.get(range)["data"].is_object());
