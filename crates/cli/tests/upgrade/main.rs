@@ -12,6 +12,7 @@ mod node_network;
 mod objects;
 mod populated;
 mod secrets;
+#[allow(dead_code)]
 #[path = "../system/placement/site.rs"]
 mod site;
 mod stream;

@@ -1,5 +1,6 @@
 //! The agents of node networks, played with the rights of their tokens.
 
+#[allow(dead_code)]
 #[path = "../system/node_network/agents.rs"]
 pub mod agents;
 
