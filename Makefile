@@ -7,10 +7,10 @@ WEFT := target/release/weft
 TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
 # Scripts that keep something in the cache
-CACHED := control-plane etcd-tools health helm krew olm node-programs network-manager open-vswitch kernels services prometheus browser release-toolchain "cargo-program cargo-cyclonedx" "cargo-program cargo-deny" \
+CACHED := control-plane etcd-tools health helm krew olm node-programs network-manager open-vswitch kernels services prometheus browser release-toolchain test-upgrade "cargo-program cargo-cyclonedx" "cargo-program cargo-deny" \
 	"cargo-program cargo-mutants" "cargo-program mdbook"
 
-.PHONY: help setup build images packages release test-release demo test test-e2e test-host test-kernels test-nodes test-pages test-placement test-versions test-long fuzz mutants check docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
+.PHONY: help setup build images packages release test-release demo test test-e2e test-host test-kernels test-nodes test-pages test-placement test-upgrade test-versions test-long freeze fuzz mutants check docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ gsub(/\$$\$$/, "$$", $$2); printf "  make %-14s %s\n", $$1, $$2 }'
@@ -43,6 +43,9 @@ test: setup ## Run all tests; each suite prints its time (K8S=1.33: those that s
 test-versions: setup ## Run the tests that start a control plane with every supported version of Kubernetes, and sum up
 	@scripts/test-versions
 
+test-upgrade: setup ## Run each supported pair of parts of this tree and of FROM=GIT_REF on hosts with NetworkManager (the newest release by default; root)
+	@scripts/test-upgrade
+
 test-long: setup ## Run all tests, some exhaustively: a kill before and after every single write, five times the random histories
 	@WEFT_EXHAUSTIVE=1 scripts/test
 
@@ -63,6 +66,9 @@ test-placement: setup ## Run all tests with the real OpenStack Placement, Keysto
 
 test-e2e: ## Test Weft in the cluster of KUBECONFIG=FILE with IMAGE=… AGENT_IMAGE=…, and remove everything (DOMAINS=addons, JUNIT=FILE, KEEP=1, ARGS=--yes)
 	@scripts/test-e2e $(ARGS)
+
+freeze: setup ## Write the fixture of a release, which tests upgrade from then on: VERSION=0.1.0
+	@scripts/freeze $(VERSION)
 
 fuzz: ## Look for inputs that break something, guided by coverage, TIME=60 seconds a target
 	@scripts/fuzz

@@ -163,7 +163,7 @@ impl ControlPlane {
         others.iter_mut().try_for_each(Process::start_again)
     }
 
-    fn reachable_etcd(&self) -> Result<&Etcd> {
+    pub(crate) fn reachable_etcd(&self) -> Result<&Etcd> {
         self.etcd
             .as_ref()
             .context("the etcd of a control plane with real nodes is in a network namespace: save and restore one with kwok nodes")

@@ -16,6 +16,7 @@ use crate::{
     process::{Process, free_port},
     programs::Programs,
     stages::Stage,
+    stored::{self, StoredKind},
     workdir::WorkDir,
 };
 
@@ -32,6 +33,7 @@ pub struct Builder {
     audit: bool,
     garbage_collector: bool,
     stages: Vec<Stage>,
+    stored: Vec<StoredKind>,
     dir: Option<PathBuf>,
     site: Option<Site>,
 }
@@ -45,6 +47,7 @@ impl Builder {
             audit: false,
             garbage_collector: true,
             stages: vec![],
+            stored: vec![],
             dir: None,
             site: None,
         }
@@ -93,6 +96,16 @@ impl Builder {
     #[must_use]
     pub fn stage(mut self, stage: Stage) -> Self {
         self.stages.push(stage);
+        self
+    }
+
+    /// Has the cluster begin with these objects, as [`ControlPlane::stored`] returns them: with
+    /// their uids, status, managedFields and generations. Leave out what the API server and the
+    /// controllers make by themselves. Nodes among them are kwok's, like those of
+    /// [`nodes`](Self::nodes).
+    #[must_use]
+    pub fn stored(mut self, objects: Vec<StoredKind>) -> Self {
+        self.stored = objects;
         self
     }
 
@@ -217,6 +230,7 @@ impl ControlPlane {
             ],
         )?;
         etcd.wait_listening(etcd_port).await?;
+        stored::write(etcd_port, &choice.stored).await?;
 
         let mut args = vec![
             format!("--etcd-servers={etcd_url}"),

@@ -85,18 +85,26 @@ impl Cluster {
     /// with the namespaces that it asks for.
     pub async fn start(options: ClusterOptions) -> Self {
         let mut builder = ControlPlane::builder().nodes(options.nodes).audit(true);
-        for stage in options.stages {
-            builder = builder.stage(stage);
+        for stage in &options.stages {
+            builder = builder.stage(stage.clone());
         }
         let control_plane = builder.start().await.expect("the control plane starts");
-        let manifests = manifests(options.manifests);
+        Self::install_on(control_plane, &manifests(options.manifests), &options).await
+    }
+
+    /// Installs these manifests in a control plane that runs, by `kubectl apply -f -`.
+    pub async fn install_on(
+        control_plane: ControlPlane,
+        manifests: &str,
+        options: &ClusterOptions,
+    ) -> Self {
         control_plane
-            .kubectl_with_input(&["apply", "-f", "-"], &manifests)
+            .kubectl_with_input(&["apply", "-f", "-"], manifests)
             .await
             .expect("the shipped manifests apply");
         let mut cluster = Self {
             control_plane,
-            operator: operator(&manifests),
+            operator: operator(manifests),
             resource: options.resource,
             resource_namespace: options.resource_namespace,
             operator_args: Vec::new(),
@@ -105,19 +113,25 @@ impl Cluster {
             before: snapshot::Uids::default(),
             may_be_forbidden: options.may_be_forbidden,
         };
-        let workload = cluster
+        cluster.read_operator().await;
+        cluster.before = snapshot::uids(&cluster).await;
+        cluster
+    }
+
+    /// Reads arguments and environment of the operator that is installed now, with which
+    /// [`Operator::start`](super::Operator::start) starts it.
+    pub async fn read_operator(&mut self) {
+        let workload = self
             .get(
-                cluster.operator.kind,
-                cluster.operator_namespace(),
-                &cluster.operator.name,
+                self.operator.kind,
+                self.operator_namespace(),
+                &self.operator.name,
             )
             .await;
         let container = &workload.expect("the operator's workload")["spec"]["template"]["spec"]["containers"]
             [0];
-        cluster.operator_args = serde_json::from_value(container["args"].clone()).unwrap();
-        cluster.operator_env = environment(container, &cluster.operator);
-        cluster.before = snapshot::uids(&cluster).await;
-        cluster
+        self.operator_args = serde_json::from_value(container["args"].clone()).unwrap();
+        self.operator_env = environment(container, &self.operator);
     }
 
     /// With two nodes and nothing unusual.
@@ -535,7 +549,12 @@ pub fn weft_binary() -> PathBuf {
 
 /// The output of `weft manifests`, after the namespaces that its note names.
 fn manifests(arguments: &[&str]) -> String {
-    let output = Command::new(weft_binary())
+    manifests_of(&weft_binary(), arguments)
+}
+
+/// The same, by the program of another version.
+pub fn manifests_of(program: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(program)
         .arg("manifests")
         .args(arguments)
         .output()

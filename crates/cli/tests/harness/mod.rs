@@ -20,8 +20,8 @@ mod reasons;
 mod snapshot;
 
 pub use cluster::{
-    Cluster, ClusterOptions, NAMESPACE, OPERATOR, OPERATOR_USER, condition, example, render,
-    weft_binary,
+    Cluster, ClusterOptions, NAMESPACE, OPERATOR, OPERATOR_USER, condition, example, manifests_of,
+    render, weft_binary,
 };
 pub use effect::Planned;
 pub use operator::{Operator, OperatorOptions};

@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, ExitStatus, Stdio},
     sync::atomic::Ordering,
 };
@@ -32,6 +32,8 @@ pub struct OperatorOptions<'a> {
     pub metrics: &'a str,
     /// Variables that the Deployment sets otherwise, as in a later version.
     pub environment: &'a [(&'a str, &'a str)],
+    /// The program, for one of another version. The one under test by default.
+    pub program: Option<&'a Path>,
 }
 
 impl Default for OperatorOptions<'_> {
@@ -42,6 +44,7 @@ impl Default for OperatorOptions<'_> {
             pod_name: OPERATOR,
             metrics: "probes",
             environment: &[],
+            program: None,
         }
     }
 }
@@ -72,7 +75,7 @@ impl Operator {
             .dir()
             .join(format!("weft-{number}.log"));
         let output = File::create(&log).unwrap();
-        let mut command = bound_command(&weft_binary());
+        let mut command = bound_command(&options.program.map_or_else(weft_binary, Path::to_owned));
         command
             .args(&cluster.operator_args)
             .arg("--kubeconfig")

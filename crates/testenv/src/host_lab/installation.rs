@@ -2,7 +2,7 @@
 //! as its DaemonSet would run it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -61,6 +61,20 @@ impl Installation {
     /// As [`start`](Self::start).
     pub async fn without_agents(builder: HostLabBuilder) -> Result<Self> {
         let weft = built("WEFT_BIN", "weft")?;
+        let manifests = ["manifests", "--split", "--domains", "node-network"];
+        let manifests = run(&weft, &manifests, None)?;
+        Self::of_version(builder, weft, &manifests).await
+    }
+
+    /// The same with the operator of another version, and its manifests.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn of_version(
+        builder: HostLabBuilder,
+        weft: PathBuf,
+        manifests: &str,
+    ) -> Result<Self> {
         let lab = builder.start().await?;
         let mut installation = Self {
             agents: BTreeMap::new(),
@@ -68,9 +82,7 @@ impl Installation {
             weft,
             lab,
         };
-        let manifests =
-            installation.weft(&["manifests", "--split", "--domains", "node-network"])?;
-        installation.apply(&manifests).await?;
+        installation.apply(manifests).await?;
         installation.start_operator().await?;
         // Its definition is served a moment after it was created.
         eventually("NMState is created", async || {
@@ -147,6 +159,15 @@ impl Installation {
         Ok(())
     }
 
+    /// Ends the operator, and starts the one of another version in its place.
+    ///
+    /// # Errors
+    /// As [`start_operator`](Self::start_operator).
+    pub async fn replace_operator(&mut self, weft: PathBuf) -> Result<()> {
+        self.weft = weft;
+        self.start_operator().await
+    }
+
     /// Ends the operator by SIGKILL.
     pub fn kill_operator(&mut self) {
         self.operator = None;
@@ -182,7 +203,23 @@ impl Installation {
         args: &[&str],
         variables: &[(&str, &str)],
     ) -> Result<Program> {
-        self.run_container(host, DAEMON_SET, args, variables).await
+        self.run_agent_of(&agent::program()?, host, args, variables)
+            .await
+    }
+
+    /// The same with the agent of another version.
+    ///
+    /// # Errors
+    /// As [`run_agent`](Self::run_agent).
+    pub async fn run_agent_of(
+        &self,
+        program: &Path,
+        host: &str,
+        args: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Result<Program> {
+        self.run_container(program, host, DAEMON_SET, args, variables)
+            .await
     }
 
     /// Starts the container `guardian` of the agent's pod on a host.
@@ -190,11 +227,13 @@ impl Installation {
     /// # Errors
     /// The DaemonSet has none: NMState says nothing of hosts without NetworkManager.
     pub async fn run_guardian(&self, host: &str) -> Result<Program> {
-        self.run_container(host, "guardian", &[], &[]).await
+        self.run_container(&agent::program()?, host, "guardian", &[], &[])
+            .await
     }
 
     async fn run_container(
         &self,
+        program: &Path,
         host: &str,
         name: &str,
         args: &[&str],
@@ -231,12 +270,7 @@ impl Installation {
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
         );
         let environment: Vec<_> = all.into_iter().collect();
-        host.start_confined(
-            &agent::program()?,
-            &args,
-            &environment,
-            &capabilities(container)?,
-        )
+        host.start_confined(program, &args, &environment, &capabilities(container)?)
     }
 
     /// Ends the agent of a host by SIGKILL, if one runs.
@@ -334,19 +368,11 @@ impl Installation {
     /// # Errors
     /// It failed: the error holds its stderr.
     pub fn weft(&self, args: &[&str]) -> Result<String> {
-        let output = Command::new(&self.weft)
-            .args(args)
-            .env("KUBECONFIG", self.lab.control_plane().kubeconfig())
-            .output()?;
-        if !output.status.success() {
-            bail!(
-                "weft {}: {}: {}",
-                args.join(" "),
-                output.status,
-                String::from_utf8_lossy(&output.stderr).trim_end()
-            );
-        }
-        Ok(String::from_utf8(output.stdout)?)
+        run(
+            &self.weft,
+            args,
+            Some(self.lab.control_plane().kubeconfig()),
+        )
     }
 
     async fn daemon_set(&self) -> Result<Value> {
@@ -364,6 +390,23 @@ impl Installation {
             .await?;
         Ok(serde_json::from_str(&text)?)
     }
+}
+
+/// Runs `weft`, and returns what it prints.
+fn run(weft: &Path, args: &[&str], kubeconfig: Option<&Path>) -> Result<String> {
+    let output = Command::new(weft)
+        .args(args)
+        .envs(kubeconfig.map(|path| ("KUBECONFIG", path)))
+        .output()?;
+    if !output.status.success() {
+        bail!(
+            "weft {}: {}: {}",
+            args.join(" "),
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        );
+    }
+    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// The environment of a container, with the references filled in as the kubelet does.
