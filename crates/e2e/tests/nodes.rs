@@ -59,14 +59,14 @@ impl Site {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name);
         let version = env!("CARGO_PKG_VERSION");
-        weft_images::weft(&weft(), version)
+        weft_images::weft(&weft(), &format!("localhost/weft:{version}"))
             .unwrap()
-            .write(&file("weft.tar"))
+            .write(file("weft.tar"))
             .unwrap();
         let program = agent::program().unwrap();
-        weft_images::weft_agent(&program, version)
+        weft_images::weft_agent(&program, &format!("localhost/weft-agent:{version}"))
             .unwrap()
-            .write(&file("agent.tar"))
+            .write(file("agent.tar"))
             .unwrap();
         marker(&file("marker.tar"));
         let absent =
