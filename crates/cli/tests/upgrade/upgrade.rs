@@ -126,6 +126,15 @@ async fn upgrade(cluster: &mut Cluster, left: &Objects) -> Objects {
     Objects::of(cluster).await
 }
 
+/// The ConfigMaps in which Weft records its state.
+const RECORDS: [&str; 5] = [
+    "configmaps openshift-cluster-network-operator/applied-default",
+    "configmaps weft-system/cluster-networks-addons-operator-applied-cluster",
+    "configmaps weft-system/weft-inventory-networkaddonsconfig-cluster",
+    "configmaps weft-system/weft-inventory-networkconfig-default",
+    "configmaps weft-system/weft-inventory-nmstate-nmstate",
+];
+
 /// The records of the release hold.
 async fn records_are_read(cluster: &Cluster, left: &Objects, after: &Objects, begun: &Value) {
     let range = "configmaps cluster-network-addons/kubemacpool-mac-range-config";
@@ -157,7 +166,12 @@ async fn records_are_read(cluster: &Cluster, left: &Objects, after: &Objects, be
         jobs.is_subset(&left.jobs()),
         "the database is prepared anew: {jobs:?}"
     );
-    // The record of the network in force refuses another one.
+    for record in RECORDS {
+        let uid = |objects: &Objects| objects.get(record)["metadata"]["uid"].clone();
+        assert!(uid(left).is_string(), "{record}");
+        assert_eq!(uid(left), uid(after), "{record} is kept");
+    }
+    // The network in force refuses another one.
     let network =
         |cidr: &str| json!({"spec": {"clusterNetworks": [{"cidr": cidr, "hostSubnetLength": 8}]}});
     let patch = async |cidr: &str| {
