@@ -61,12 +61,12 @@ impl Site {
         let version = env!("CARGO_PKG_VERSION");
         weft_images::weft(&weft(), version)
             .unwrap()
-            .write(&file("weft.tar"))
+            .write(file("weft.tar"))
             .unwrap();
         let program = agent::program().unwrap();
         weft_images::weft_agent(&program, version)
             .unwrap()
-            .write(&file("agent.tar"))
+            .write(file("agent.tar"))
             .unwrap();
         marker(&file("marker.tar"));
         let absent =
