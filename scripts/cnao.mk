@@ -32,8 +32,10 @@ manager manifest-templator: build
 docker-build docker-build-operator: images
 docker-push docker-push-operator cluster-operator-push:
 	$(call instead,push target/images/weft.tar and weft-agent.tar of 'make images' with any client of registries: skopeo copy oci-archive:target/images/weft.tar docker://REGISTRY/weft:TAG)
-docker-build-registry docker-push-registry:
-	$(call instead,there is no image with a catalog. 'weft manifests' prints all that you install)
+docker-build-registry: packages
+	@cargo run --quiet --release -p weft-images -- --olm target/packages/olm
+docker-push-registry:
+	$(call instead,push target/images/weft-bundle.tar and weft-catalog.tar of 'make docker-build-registry' with any client of registries)
 cluster-sync cluster-operator-install: build
 	@IMAGE=$(IMAGE) scripts/cluster-sync
 
