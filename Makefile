@@ -31,7 +31,7 @@ packages: build ## Write release YAML, the Helm chart, the kustomize bases and t
 release: ## Make the release VERSION of the commit that is checked out: target/release-VERSION (static programs and images for amd64 and arm64; root)
 	@REGISTRY=$(REGISTRY) URL=$(URL) scripts/release $(VERSION)
 
-test-release: ## Make a release from two clones, compare all bits, and run the programs of both platforms (an hour; root)
+test-release: ## Make a release from two clones, compare all bits, and run the programs of both platforms (root)
 	@scripts/test-release
 
 demo: ## Show it: a real control plane, Weft installed as a user would, everything Available; builds only what this needs (KEEP=1 leaves it up)

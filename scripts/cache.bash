@@ -10,6 +10,9 @@ flags=(-trimpath)
 say() { printf '%s\n' "$*" >&2; }
 die() { say "${name:?}: $*"; exit 1; }
 
+# version_of_tree: the version in Cargo.toml
+version_of_tree() { sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' "$modules/../Cargo.toml"; }
+
 # usage SCRIPT: its leading comment
 usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$1" >&2; }
 

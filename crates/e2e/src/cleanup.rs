@@ -22,7 +22,7 @@ const GROUPS: [&str; 4] = [
 /// operator, the definitions and at last the namespace that marks the run.
 ///
 /// # Errors
-/// A step failed. The namespace stays then, so that a run with `--clean` goes on.
+/// A step failed. The namespace stays then, so that a run with `--clean` continues.
 pub fn clean(suite: &Suite) -> Result<()> {
     let cluster = &suite.cluster;
     if !preflight::has_run(cluster)? {
@@ -35,7 +35,7 @@ pub fn clean(suite: &Suite) -> Result<()> {
 
     // A pod with a second interface needs Multus for its end.
     delete(suite, &["pods", "--all", "-n", NAMESPACE])?;
-    // Without the agents nobody could remove the bridge. A failure is reported at the end: the rest
+    // Only the agents can remove the bridge. A failure is reported at the end: the rest
     // must go all the same.
     let bridge = remove_bridge(suite);
     let timeout = format!("{}s", suite.options.timeout);

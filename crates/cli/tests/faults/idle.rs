@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use weft_plan::kinds;
-use weft_testenv::proxy::{Fault, Match, Proxy, Recorded};
+use weft_testenv::proxy::{Fault, Match, Proxy};
 
 use crate::{
     harness::*,
@@ -15,51 +15,9 @@ use crate::{
 /// with the time that the trouble lasts: a timer would have come due by then.
 const RENEWALS: usize = 15;
 
-fn is_lease(request: &Recorded) -> bool {
-    request.info.resource == "leases"
-}
-
-/// Waits until what follows the trouble is done (status, events, new watches), and then for many
-/// renewals of the lease: there is nothing else.
+/// As [`operator_is_idle`], for many renewals of the lease.
 async fn stays_idle(proxy: &Proxy, during: &str) {
-    let others = || {
-        let mut others = proxy.requests();
-        others.retain(|request| !is_lease(request) && request.info.verb != "watch");
-        others
-            .iter()
-            .map(|request| {
-                format!(
-                    "{} {} {:?}",
-                    request.info.verb, request.info.path, request.code
-                )
-            })
-            .collect::<Vec<_>>()
-    };
-    let renewed = async |times: usize| {
-        proxy.clear();
-        let renewals = |requests: &[Recorded]| {
-            requests.iter().filter(|request| is_lease(request)).count() >= times
-        };
-        proxy.wait_for(PATIENCE, renewals).await.unwrap();
-    };
-    wait_until(
-        &format!("nothing is asked between two renewals of the lease during {during}"),
-        async || {
-            renewed(2).await;
-            if others().is_empty() {
-                Ok(())
-            } else {
-                Err(format!("{:#?}", others()))
-            }
-        },
-    )
-    .await;
-    renewed(RENEWALS).await;
-    assert!(
-        others().is_empty(),
-        "requests during {during}: {:#?}",
-        others()
-    );
+    operator_is_idle(proxy, during, RENEWALS).await;
 }
 
 /// A cluster with these components, and an operator whose requests are recorded.

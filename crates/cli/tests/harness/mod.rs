@@ -15,6 +15,7 @@
 mod cluster;
 mod effect;
 mod health;
+mod idle;
 mod operator;
 mod reasons;
 mod snapshot;
@@ -24,6 +25,7 @@ pub use cluster::{
     render, weft_binary,
 };
 pub use effect::Planned;
+pub use idle::operator_is_idle;
 pub use operator::{Operator, OperatorOptions};
 pub use snapshot::{Snapshot, assert_same};
 pub use weft_testenv::wait::{PATIENCE, wait_until, wait_within, with_patience};

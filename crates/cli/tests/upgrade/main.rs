@@ -6,7 +6,6 @@ mod fixture;
 mod freeze;
 #[path = "../harness/mod.rs"]
 mod harness;
-mod idle;
 mod manifests;
 mod node_network;
 mod objects;

@@ -73,7 +73,7 @@ impl Objects {
             .filter(move |(_, object)| is_resource(object))
     }
 
-    /// The operands that were there before and are not now, or are there anew.
+    /// The operands that were there before and are not now, or were created again.
     pub fn replaced(&self, after: &Self) -> Vec<String> {
         let uid = |object: &Value| object["metadata"]["uid"].clone();
         self.operands()

@@ -1,4 +1,4 @@
-//! A user who goes on changing the resources of all four domains while Weft is upgraded.
+//! A user who continues to change the resources of all four domains while Weft is upgraded.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

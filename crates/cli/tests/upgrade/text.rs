@@ -1,5 +1,5 @@
 //! JSON for people: a value that fits on a line has one, and so has a set of fields in
-//! `managedFields`, which nobody reads word by word.
+//! `managedFields`, which reviewers do not read.
 
 use serde_json::Value;
 

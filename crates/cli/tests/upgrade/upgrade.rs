@@ -14,7 +14,6 @@ use weft_testenv::{ControlPlane, proxy::Proxy};
 use crate::{
     fixture::{Layout, Release, objects},
     harness::*,
-    idle,
     objects::Objects,
     populated::*,
     stream,
@@ -22,6 +21,9 @@ use crate::{
 
 /// The tag of the images of this tree, another one than that of each release.
 const TAG: &str = "this";
+
+/// How many renewals of the Leases count as idle.
+const RENEWALS: usize = 6;
 
 #[tokio::test]
 async fn each_release_is_upgraded_without_a_loss_and_can_come_back() {
@@ -80,7 +82,7 @@ async fn restored(release: &Release) -> Cluster {
     Cluster::install_on(control_plane, &manifests, &options()).await
 }
 
-/// Applies the manifests of this tree and starts its operator while a user goes on working. Returns
+/// Applies the manifests of this tree and starts its operator while a user continues to work. Returns
 /// the objects afterwards.
 async fn upgrade(cluster: &mut Cluster, left: &Objects) -> Objects {
     // The stored inventory alone knows the objects of a component that goes now.
@@ -108,7 +110,7 @@ async fn upgrade(cluster: &mut Cluster, left: &Objects) -> Objects {
         operator
     });
     asked.wait(cluster).await;
-    idle::wait(&proxy).await;
+    operator_is_idle(&proxy, "the upgrade", RENEWALS).await;
     let after = Objects::of(cluster).await;
     let mut replaced = left.replaced(&after);
     replaced.retain(|title| !gone.contains(title));
@@ -121,7 +123,7 @@ async fn upgrade(cluster: &mut Cluster, left: &Objects) -> Objects {
         assert_eq!(after.get(title), &Value::Null, "{title} is not asked for");
     }
     records_are_read(cluster, left, &after, &begun).await;
-    idle::wait(&proxy).await;
+    operator_is_idle(&proxy, "the upgrade", RENEWALS).await;
     operator.terminate().await;
     Objects::of(cluster).await
 }
@@ -151,7 +153,7 @@ async fn records_are_read(cluster: &Cluster, left: &Objects, after: &Objects, be
         assert_eq!(
             generation(left),
             generation(after),
-            "{title} is granted anew"
+            "{title} is granted again"
         );
     }
     let certificate = "secrets cluster-network-addons/webhook-server-cert";
@@ -164,7 +166,7 @@ async fn records_are_read(cluster: &Cluster, left: &Objects, after: &Objects, be
     let jobs = after.jobs();
     assert!(
         jobs.is_subset(&left.jobs()),
-        "the database is prepared anew: {jobs:?}"
+        "the database is prepared again: {jobs:?}"
     );
     for record in RECORDS {
         let uid = |objects: &Objects| objects.get(record)["metadata"]["uid"].clone();
@@ -222,7 +224,7 @@ async fn back(cluster: &mut Cluster, release: &Release, upgraded: &Objects) {
         let operator = Operator::start(cluster, options).await;
         operator.wait_leading().await;
         cluster.wait_available().await;
-        idle::wait(&proxy).await;
+        operator_is_idle(&proxy, "the way back", RENEWALS).await;
         let after = Objects::of(cluster).await;
         assert_eq!(before.replaced(&after), Vec::<String>::new());
         operator.terminate().await;
