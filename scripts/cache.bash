@@ -44,6 +44,15 @@ unpack() {
   rm -rf "$root" "$3"/usr/share/{doc,man,locale}
 }
 
+# in_usr FOLDER COMMAND...: runs it where FOLDER/usr lies over the machine's own /usr
+in_usr() {
+  # shellcheck disable=SC2016
+  unshare --mount -- sh -c '[ "$0" = / ] || mount -t overlay -o "ro,lowerdir=${0%/}/usr:/usr" overlay /usr; exec "$@"' "$@"
+}
+
+# debian_of_machine: the release of Debian that this machine runs, like bookworm
+debian_of_machine() { (. /etc/os-release && echo "${VERSION_CODENAME:?/etc/os-release names no release of Debian}"); }
+
 # pinned MODULE PATH: the version of PATH that MODULE's go.mod requires (a path alone on its line is a tool)
 pinned() { awk -v path="$2" '$1 == path && NF > 1 { print $2; exit } $1 == "require" && $2 == path { print $3; exit }' "$modules/$1/go.mod"; }
 

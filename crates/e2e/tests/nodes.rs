@@ -236,23 +236,12 @@ impl Site {
 
 /// An image with a shell whose entrypoint is the marker's script.
 fn marker(archive: &PathBuf) {
-    let busybox = ["/bin/busybox", "/usr/bin/busybox"]
-        .iter()
-        .map(PathBuf::from)
-        .find(|file| file.is_file());
-    let mut image = weft_images::Image::new(MARKER)
-        .program(
-            "/bin/busybox",
-            busybox.expect("busybox: scripts/node-programs installs it"),
-        )
+    let image = images::busybox(weft_images::Image::new(MARKER))
         .unwrap()
         .file("/bin/marker.sh", MARKER_SCRIPT)
         .directory("/tmp", 0o1777)
         .env("PATH", "/bin")
         .entrypoint(["/bin/sh", "/bin/marker.sh"]);
-    for name in ["sh", "mkdir", "ip", "sed", "httpd"] {
-        image = image.symlink(format!("/bin/{name}"), "busybox");
-    }
     image.write(archive).unwrap();
 }
 

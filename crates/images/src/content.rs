@@ -128,9 +128,27 @@ impl Image {
     /// It is no ELF file, it is for an architecture other than amd64 and arm64, or a library is
     /// missing.
     pub fn program(self, path: impl AsRef<Path>, from: impl AsRef<Path>) -> Result<Self, Error> {
-        let from = from.as_ref();
+        self.program_below("/", path, from)
+    }
+
+    /// The same with the libraries and the loader of another root folder, such as that of unpacked
+    /// Debian packages. In the image, they are at the paths that they have below `root`.
+    ///
+    /// # Errors
+    /// As [`Self::program`].
+    pub fn program_below(
+        self,
+        root: impl AsRef<Path>,
+        path: impl AsRef<Path>,
+        from: impl AsRef<Path>,
+    ) -> Result<Self, Error> {
+        let (root, from) = (root.as_ref(), from.as_ref());
         let architecture = architecture(from)?;
-        let tree = DependencyAnalyzer::default()
+        // The configuration of the loader, which names this folder, is not in unpacked packages.
+        let libraries = ["x86_64-linux-gnu", "aarch64-linux-gnu"]
+            .map(|triplet| root.join("usr/lib").join(triplet));
+        let tree = DependencyAnalyzer::new(root.to_owned())
+            .library_paths(libraries.into())
             .analyze(from)
             .map_err(|error| Error::Libraries {
                 program: from.to_owned(),
@@ -145,10 +163,12 @@ impl Image {
                     library: library.name,
                 });
             }
-            image = image.copy(&library.path, &library.path)?;
+            let path = library.path.strip_prefix(root).unwrap_or(&library.path);
+            image = image.copy(Path::new("/").join(path), &library.path)?;
         }
         if let Some(loader) = tree.interpreter {
-            image = image.copy(&loader, &loader)?;
+            let from = root.join(loader.trim_start_matches('/'));
+            image = image.copy(loader, from)?;
         }
         Ok(image)
     }
@@ -254,6 +274,55 @@ mod tests {
         );
         assert!(!image.entries.contains_key(Path::new("/")));
         assert_eq!(image.architecture, Arch::default());
+    }
+
+    #[test]
+    fn a_program_below_another_root_folder_brings_the_libraries_of_that_folder() {
+        let this = std::env::current_exe().unwrap();
+        let real = Image::new("localhost/x:1")
+            .program("/bin/this", &this)
+            .unwrap();
+        let root = tempfile::tempdir().unwrap();
+        // Folders as a usr-merged system has them.
+        for folder in ["lib", "lib64"] {
+            fs::create_dir_all(root.path().join("usr").join(folder)).unwrap();
+            std::os::unix::fs::symlink(format!("usr/{folder}"), root.path().join(folder)).unwrap();
+        }
+        for path in real.entries.keys().filter(|path| path.is_file()) {
+            let there = root.path().join(path.strip_prefix("/").unwrap());
+            fs::create_dir_all(there.parent().unwrap()).unwrap();
+            fs::copy(path, there).unwrap();
+        }
+        fs::create_dir(root.path().join("bin")).unwrap();
+        let copy = root.path().join("bin/this");
+        fs::copy(&this, &copy).unwrap();
+
+        let image = Image::new("localhost/x:1")
+            .program_below(root.path(), "/bin/this", &copy)
+            .unwrap();
+        let names = |image: &Image| -> std::collections::BTreeSet<_> {
+            let files = image.entries.iter();
+            files
+                .filter(|(_, entry)| matches!(entry, Entry::File { .. }))
+                .map(|(path, _)| path.file_name().unwrap().to_owned())
+                .collect()
+        };
+        assert_eq!(names(&image), names(&real));
+        for path in image.entries.keys() {
+            assert!(!path.starts_with(root.path()), "{}", path.display());
+        }
+
+        // A library that only this machine has is none of that folder.
+        let library = root.path().join("usr/lib/x86_64-linux-gnu/libc.so.6");
+        let other = root.path().join("usr/lib/aarch64-linux-gnu/libc.so.6");
+        fs::remove_file(&library)
+            .or_else(|_| fs::remove_file(&other))
+            .unwrap();
+        let error = Image::new("localhost/x:1")
+            .program_below(root.path(), "/bin/this", &copy)
+            .map(|_| "an image")
+            .unwrap_err();
+        assert!(error.to_string().contains("libc.so.6"), "{error}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The programs that hosts of tests run and that `scripts/network-manager` has unpacked:
-//! NetworkManager, D-Bus, dnsmasq, ping and curl. A host sees them over the machine's own.
+//! The programs that hosts and nodes of tests run, and that scripts have unpacked. A host or node
+//! sees them over the machine's own.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +18,7 @@ const RUN: &str =
 /// # Errors
 /// The script failed: its output is on stderr.
 pub(crate) fn usr(over: &[PathBuf]) -> Result<String> {
-    let unpacked = folder_from_script("network-manager", &[])?;
+    let unpacked = network_manager()?;
     Ok(layers(
         over.iter()
             .map(PathBuf::as_path)
@@ -26,9 +26,21 @@ pub(crate) fn usr(over: &[PathBuf]) -> Result<String> {
     ))
 }
 
-/// The same without what `scripts/network-manager` has unpacked.
-pub(crate) fn usr_without_network_manager(over: &[PathBuf]) -> String {
-    layers(over.iter().map(PathBuf::as_path).chain([Path::new("/")]))
+/// The folder of `scripts/network-manager`: NetworkManager, D-Bus, dnsmasq, ping and curl.
+///
+/// # Errors
+/// The script failed: its output is on stderr.
+pub(crate) fn network_manager() -> Result<PathBuf> {
+    folder_from_script("network-manager", &[])
+}
+
+/// The folder of `scripts/node-programs packages`: iptables, nftables, conntrack, busybox and
+/// procps.
+///
+/// # Errors
+/// The script failed: its output is on stderr.
+pub(crate) fn node_packages() -> Result<PathBuf> {
+    folder_from_script("node-programs", &["packages"])
 }
 
 /// `usr` of each of these folders, the uppermost first, as the option `lowerdir` of an overlay has

@@ -3,6 +3,8 @@
 
 use std::process::{Command, Stdio};
 
+use crate::host_programs::in_usr;
+
 /// Returns the reason why this process can make no namespaces. None if it can.
 pub(crate) fn no_namespaces() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
@@ -45,10 +47,16 @@ pub fn has_link_type(kind: &str) -> bool {
 
 /// Runs a shell script as process 1 of new namespaces. Returns true if it succeeds.
 pub(crate) fn in_namespaces(script: &str) -> bool {
+    in_namespaces_with_usr("/usr", script)
+}
+
+/// The same with this `/usr`, see [`in_usr`].
+pub(crate) fn in_namespaces_with_usr(usr: &str, script: &str) -> bool {
     let mut command = Command::new("unshare");
-    command.args([
-        "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--", "sh", "-c", script,
-    ]);
+    command
+        .args(["--net", "--uts", "--ipc", "--pid", "--fork"])
+        .args(in_usr(usr))
+        .args(["sh", "-c", script]);
     let status = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -189,5 +189,5 @@ pub(crate) fn installed(name: &str) -> Result<PathBuf> {
         .chain(usual)
         .map(|folder| folder.join(name))
         .find(|path| path.is_file());
-    found.with_context(|| format!("`{name}` is not installed: run scripts/node-programs"))
+    found.with_context(|| format!("`{name}` is not installed, or not in PATH"))
 }

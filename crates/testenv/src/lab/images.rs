@@ -1,5 +1,5 @@
-//! Images of what runs in pods of tests, made once of what `scripts/node-programs` built and of
-//! Debian's packages. Each function returns the path of an OCI archive, for
+//! Images of what runs in pods of tests, made once of what `scripts/node-programs` built and
+//! unpacked. Each function returns the path of an OCI archive, for
 //! [`LabBuilder::image`](super::LabBuilder::image). The constants are the images' names.
 
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result};
 use weft_images::Image;
 
+use crate::host_programs::node_packages;
 use crate::programs::{folder_from_script, installed};
 
 /// The pod sandbox. Every node of a lab has it.
@@ -34,7 +35,7 @@ pub const OVS_CNI: &str = "localhost/ovs-cni-plugin:test";
 pub const COREDNS: &str = "localhost/coredns:test";
 
 /// Raise it when an image below changes, so that archives made before are not used any more.
-const RECIPE: u32 = 1;
+const RECIPE: u32 = 2;
 
 /// The folder that `scripts/node-programs` prints. The first time, this builds for some minutes and
 /// shows its progress on stderr.
@@ -61,7 +62,7 @@ pub(super) fn pause() -> Result<PathBuf> {
 /// The archive of [`TOOLS`].
 ///
 /// # Errors
-/// The programs cannot be built, the archive cannot be written, or busybox is not installed.
+/// The programs cannot be built or fetched, or the archive cannot be written.
 pub fn tools() -> Result<PathBuf> {
     archive(
         TOOLS,
@@ -72,8 +73,7 @@ pub fn tools() -> Result<PathBuf> {
 /// The archive of [`FLANNEL`].
 ///
 /// # Errors
-/// The programs cannot be built, the archive cannot be written, or iptables or nftables are not
-/// installed.
+/// As [`tools`].
 pub fn flannel() -> Result<PathBuf> {
     archive(FLANNEL, |image, programs| {
         let image =
@@ -92,7 +92,7 @@ pub fn kube_proxy() -> Result<PathBuf> {
             "/usr/local/bin/kube-proxy",
             programs.join("pods/kube-proxy"),
         )?;
-        let image = image.program("/usr/sbin/conntrack", installed("conntrack")?)?;
+        let image = packaged(image, "/usr/sbin/conntrack")?;
         Ok(image.entrypoint(["/usr/local/bin/kube-proxy"]))
     })
 }
@@ -222,10 +222,15 @@ fn archive(reference: &str, fill: impl FnOnce(Image, &Path) -> Result<Image>) ->
     Ok(path)
 }
 
-fn busybox(image: Image) -> Result<Image> {
-    let busybox = installed("busybox")?;
+/// Adds busybox with all of its programs, `/bin/sh` and so on.
+///
+/// # Errors
+/// It cannot be fetched.
+pub fn busybox(image: Image) -> Result<Image> {
+    let busybox = node_packages()?.join("usr/bin/busybox");
     let output = Command::new(&busybox).arg("--list").output()?;
     let list = String::from_utf8(output.stdout)?;
+    // It is static.
     let image = image.program("/bin/busybox", busybox)?;
     Ok(list
         .lines()
@@ -235,13 +240,24 @@ fn busybox(image: Image) -> Result<Image> {
         }))
 }
 
+/// Adds a program or library of the nodes' packages, at the path that it has there.
+fn packaged(image: Image, path: impl AsRef<Path>) -> Result<Image> {
+    let packages = node_packages()?;
+    let from = below(&packages, &path);
+    Ok(image.program_below(packages, path, from)?)
+}
+
+/// The place of an absolute path of an image below a root folder of this machine.
+fn below(root: &Path, path: impl AsRef<Path>) -> PathBuf {
+    let path = path.as_ref();
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
 /// iptables, with the extensions that it loads, and nft.
 fn packet_filters(image: Image) -> Result<Image> {
-    // One program under many names, found by way of Debian's alternatives.
-    let multi = installed("iptables")?.canonicalize()?;
-    let mut image = image
-        .program("/usr/sbin/iptables", &multi)?
-        .program("/usr/sbin/nft", installed("nft")?)?;
+    // One program under many names.
+    let mut image = packaged(image, "/usr/sbin/iptables")?;
+    image = packaged(image, "/usr/sbin/nft")?;
     for name in [
         "iptables-save",
         "iptables-restore",
@@ -257,14 +273,17 @@ fn packet_filters(image: Image) -> Result<Image> {
         "/usr/lib64/xtables",
         "/usr/lib/xtables",
     ];
-    let folder = folders
+    let packages = node_packages()?;
+    let (inside, folder) = folders
         .iter()
-        .find(|folder| Path::new(folder).is_dir())
+        .map(|folder| (folder, below(&packages, folder)))
+        .find(|(_, folder)| folder.is_dir())
         .context("the extensions of iptables are not found")?;
     for extension in std::fs::read_dir(folder)? {
-        let path = extension?.path();
+        let name = extension?.file_name();
+        let path = Path::new(inside).join(name);
         if path.extension().is_some_and(|extension| extension == "so") {
-            image = image.program(&path, &path)?;
+            image = packaged(image, &path)?;
         }
     }
     // A lock file is made there.

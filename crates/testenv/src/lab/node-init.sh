@@ -19,7 +19,7 @@ for link in bin sbin lib lib32 lib64; do if [ -L "/$link" ]; then ln -sfn "usr/$
 # The machine's programs; what a node writes there stays its own. Published manifests expect the folder of kernel modules, even an empty one.
 mount -t overlay -o "lowerdir=$usr,upperdir=.usr/upper,workdir=.usr/work" usr usr
 mkdir -p usr/lib/modules
-# alternatives: that is where iptables leads.
+# alternatives: some programs of Debian are links that lead there.
 for file in passwd group nsswitch.conf protocols services alternatives ld.so.cache; do
   if [ -e "/etc/$file" ]; then cp -a "/etc/$file" etc/; fi
 done

@@ -148,16 +148,17 @@ impl Node {
         let list: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         let folders = [&root, around.programs, &logs].map(|folder| folder.display().to_string());
         let [root, programs, logs] = &folders;
-        let mut over = vec![];
+        let mut folders = vec![];
         if options.open_vswitch {
             let folder = open_vswitch::folder()
                 .context("there is no Open vSwitch: run scripts/open-vswitch")?;
-            over.push(folder);
+            folders.push(folder);
         }
-        let usr = match options.network_manager {
-            true => host_programs::usr(&over)?,
-            false => host_programs::usr_without_network_manager(&over),
-        };
+        if options.network_manager {
+            folders.push(host_programs::network_manager()?);
+        }
+        folders.extend([host_programs::node_packages()?, "/".into()]);
+        let usr = host_programs::layers(folders.iter().map(PathBuf::as_path));
         let open_vswitch = if options.open_vswitch { "ovs" } else { "" };
         let gateways: Vec<_> = options.gateways(&addresses).collect();
         let init = Init::start(

@@ -3,10 +3,13 @@
 use std::path::Path;
 
 use super::cgroups::HIERARCHIES;
-use crate::probe::{in_namespaces, missing_links, no_namespaces};
+use crate::{
+    host_programs::{layers, node_packages},
+    probe::{in_namespaces_with_usr, missing_links, no_namespaces},
+};
 
-/// Returns the reasons why real nodes cannot run here. The list is empty if they can. Takes some
-/// milliseconds and changes nothing.
+/// Returns the reasons why real nodes cannot run here. The list is empty if they can. The first time,
+/// `scripts/node-programs` fetches some packages for that. Later this takes some milliseconds.
 pub fn missing() -> Vec<String> {
     if let Some(reason) = no_namespaces() {
         return vec![reason];
@@ -27,9 +30,13 @@ pub fn missing() -> Vec<String> {
         missing.push("the kernel has no file system overlay".into());
     }
     missing.extend(missing_links(&["bridge", "veth"]));
-    // Without the program nothing can be said. Scripts/node-programs installs it.
-    if in_namespaces("command -v nft") && !in_namespaces("nft add table inet probe") {
-        missing.push("the kernel has no nftables of the inet family".into());
+    match node_packages() {
+        Ok(packages) => {
+            if !in_namespaces_with_usr(&usr(&packages), "nft add table inet probe") {
+                missing.push("the kernel has no nftables of the inet family".into());
+            }
+        }
+        Err(error) => missing.push(format!("the nodes' packages are not to be had: {error:#}")),
     }
     missing
 }
@@ -50,9 +57,18 @@ pub fn missing_options() -> Vec<String> {
 /// Are there iptables, with what kube-proxy uses of it in its mode of that name?
 fn has_iptables() -> bool {
     let rule = "-m comment --comment probe -m mark --mark 0x4000 -m conntrack --ctstate NEW -m addrtype --dst-type LOCAL -j MASQUERADE";
-    in_namespaces(&format!(
+    let Ok(packages) = node_packages() else {
+        return false;
+    };
+    let script = format!(
         "iptables -w -t nat -A POSTROUTING {rule} && iptables -w -t nat -A POSTROUTING -m statistic --mode random --probability 0.5"
-    ))
+    );
+    in_namespaces_with_usr(&usr(&packages), &script)
+}
+
+/// The `/usr` of a node without Open vSwitch and NetworkManager.
+fn usr(packages: &Path) -> String {
+    layers([packages, Path::new("/")].into_iter())
 }
 
 /// Is IPv6 there, and not switched off?
