@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_below_another_root_folder_brings_the_libraries_of_that_folder() {
+    fn a_program_of_another_root_folder_brings_its_libraries() {
         let this = std::env::current_exe().unwrap();
         let real = Image::new("localhost/x:1")
             .program("/bin/this", &this)
