@@ -8,7 +8,6 @@ use std::{
     collections::BTreeSet,
     fs,
     io::{BufRead, BufReader},
-    path::PathBuf,
     process::{Command, Stdio},
 };
 
@@ -23,15 +22,6 @@ use weft_testenv::{
 
 const WEFT: &str = concat!("localhost/weft:", env!("CARGO_PKG_VERSION"));
 const AGENT: &str = concat!("localhost/weft-agent:", env!("CARGO_PKG_VERSION"));
-/// The Go modules of bridge-marker are not published, so a program that only reports its health is
-/// here in its place. The test judges the suite, and not the marker.
-const MARKER: &str = "localhost/bridge-marker:test";
-/// On the address of the node: on nodes of Flannel, another program has the port on loopback.
-const MARKER_SCRIPT: &str = "#!/bin/sh
-mkdir -p /tmp/www && echo ok >/tmp/www/healthz
-address=$(ip -4 -o addr show eth0 | sed 's|.*inet ||; s|/.*||')
-exec httpd -f -p $address:8081 -h /tmp/www
-";
 const NETWORK: &str = "apiVersion: networkoperator.openshift.io/v1
 kind: NetworkConfig
 metadata: {name: default}
@@ -68,13 +58,12 @@ impl Site {
             .unwrap()
             .write(file("agent.tar"))
             .unwrap();
-        marker(&file("marker.tar"));
         let absent =
             "scripts/test-nodes leaves this test out where the module of Multus is not to be had";
         let lab = Lab::builder()
             .image(file("weft.tar"))
             .image(file("agent.tar"))
-            .image(file("marker.tar"))
+            .image(images::bridge_marker().unwrap())
             .image(images::flannel().unwrap())
             .image(images::kube_proxy().unwrap())
             .image(images::multus().unwrap().expect(absent))
@@ -148,7 +137,7 @@ impl Site {
         let components = [
             ("multus", images::MULTUS),
             ("linuxBridge", images::CNI_PLUGINS),
-            ("linuxBridgeMarker", MARKER),
+            ("linuxBridgeMarker", images::BRIDGE_MARKER),
         ];
         let components: Vec<_> = components
             .iter()
@@ -232,17 +221,6 @@ impl Site {
         })
         .await;
     }
-}
-
-/// An image with a shell whose entrypoint is the marker's script.
-fn marker(archive: &PathBuf) {
-    let image = images::busybox(weft_images::Image::new(MARKER))
-        .unwrap()
-        .file("/bin/marker.sh", MARKER_SCRIPT)
-        .directory("/tmp", 0o1777)
-        .env("PATH", "/bin")
-        .entrypoint(["/bin/sh", "/bin/marker.sh"]);
-    image.write(archive).unwrap();
 }
 
 #[tokio::test]

@@ -13,3 +13,4 @@ mod open_vswitch;
 mod second_interface;
 mod secondary_dns;
 mod site;
+mod tutorial;

@@ -2,6 +2,7 @@
 //! manifests.
 
 use std::{
+    fs,
     path::Path,
     process::{Command, Stdio},
 };
@@ -18,6 +19,9 @@ use crate::wait::wait_until;
 /// The namespace of the operator, as shipped.
 pub const NAMESPACE: &str = "openshift-cluster-network-operator";
 
+/// The image of the operator, as shipped.
+const WEFT: &str = concat!("localhost/weft:", env!("CARGO_PKG_VERSION"));
+
 /// A lab with the images of Weft, flannel, kube-proxy and of tools for test pods.
 pub struct Site {
     pub lab: Lab,
@@ -29,13 +33,10 @@ impl Site {
     pub async fn start(lab: LabBuilder) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let weft = folder.path().join("weft.tar");
-        weft_images::weft(
-            &binary(),
-            concat!("localhost/weft:", env!("CARGO_PKG_VERSION")),
-        )
-        .unwrap()
-        .write(&weft)
-        .unwrap();
+        weft_images::weft(&binary(), WEFT)
+            .unwrap()
+            .write(&weft)
+            .unwrap();
         let agent = folder.path().join("weft-agent.tar");
         weft_images::weft_agent(
             &agent::program().unwrap(),
@@ -98,6 +99,46 @@ impl Site {
         self.network(flannel, "nftables").await;
         self.wait_status(&[("Available", "True"), ("Progressing", "False")])
             .await;
+    }
+
+    /// Connects the nodes as an administrator without operators would: by the rendered objects.
+    pub async fn connect_without_operator(&self) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        let flannel = json!({"type": "Flannel", "flannelConfig": {"backend": "host-gw"}});
+        let config = network_config(self.is_dual_stack(), flannel, "nftables");
+        fs::write(file("config.json"), config.to_string()).unwrap();
+        let lines = format!(
+            "FLANNEL_IMAGE={}\nKUBE_PROXY_IMAGE={}\nOPERATOR_IMAGE={WEFT}\n",
+            images::FLANNEL,
+            images::KUBE_PROXY
+        );
+        fs::write(file("images"), lines).unwrap();
+        let mut command = Command::new(binary());
+        command
+            .args(["render-network", "--out", "-"])
+            .args([
+                "--config",
+                &file("config.json"),
+                "--images",
+                &file("images"),
+            ])
+            .env("KUBERNETES_SERVICE_HOST", "172.31.0.1")
+            .env("KUBERNETES_SERVICE_PORT", "6443");
+        let objects = printed(&mut command);
+        self.lab
+            .control_plane()
+            .kubectl_with_input(&["apply", "-f", "-"], &objects)
+            .await
+            .unwrap();
+        let arguments = [
+            "wait",
+            "node",
+            "--all",
+            "--for=condition=Ready",
+            "--timeout=90s",
+        ];
+        self.lab.kubectl(&arguments).await.unwrap();
     }
 
     /// Installs the operator of the nodes' networks, with these variables.
@@ -403,22 +444,21 @@ fn network_config(dual_stack: bool, default_network: Value, proxy_mode: &str) ->
 }
 
 /// The binary under test: `WEFT_BIN`, else that of this build.
-fn binary() -> std::path::PathBuf {
+pub fn binary() -> std::path::PathBuf {
     std::env::var_os("WEFT_BIN").map_or_else(|| env!("CARGO_BIN_EXE_weft").into(), Into::into)
 }
 
 /// Returns the output of `weft`.
 fn weft(arguments: &[&str]) -> String {
-    let output = Command::new(binary())
-        .args(arguments)
+    printed(Command::new(binary()).args(arguments))
+}
+
+fn printed(command: &mut Command) -> String {
+    let output = command
         .current_dir(Path::new("/"))
         .stderr(Stdio::inherit())
         .output()
         .unwrap();
-    assert!(
-        output.status.success(),
-        "weft {arguments:?}: {}",
-        output.status
-    );
+    assert!(output.status.success(), "{command:?}: {}", output.status);
     String::from_utf8(output.stdout).unwrap()
 }

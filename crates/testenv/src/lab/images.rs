@@ -27,6 +27,10 @@ pub const MULTUS: &str = "localhost/multus:test";
 /// linuxBridge.
 pub const CNI_PLUGINS: &str = "localhost/cni-default-plugins:test";
 
+/// Stands for bridge-marker, whose Go module is not published. It reports its health, and nothing
+/// else.
+pub const BRIDGE_MARKER: &str = "localhost/bridge-marker:test";
+
 /// ovs-cni: its plugins and its marker, where its own image has them, with the tools that its
 /// manifest runs.
 pub const OVS_CNI: &str = "localhost/ovs-cni-plugin:test";
@@ -155,6 +159,24 @@ pub fn cni_plugins() -> Result<PathBuf> {
                 .program(path, from)?;
         }
         Ok(image)
+    })
+}
+
+/// The archive of [`BRIDGE_MARKER`].
+///
+/// # Errors
+/// As [`tools`].
+pub fn bridge_marker() -> Result<PathBuf> {
+    // On the address of the node: where Flannel runs, another program has the port on loopback.
+    const SCRIPT: &str = "#!/bin/sh
+mkdir -p /tmp/www && echo ok >/tmp/www/healthz
+address=$(ip -4 -o addr show eth0 | sed 's|.*inet ||; s|/.*||')
+exec httpd -f -p $address:8081 -h /tmp/www
+";
+    archive(BRIDGE_MARKER, |image, _| {
+        Ok(busybox(image)?
+            .file("/bin/marker.sh", SCRIPT)
+            .entrypoint(["/bin/sh", "/bin/marker.sh"]))
     })
 }
 
