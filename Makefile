@@ -7,7 +7,7 @@ WEFT := target/release/weft
 TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
 # Scripts that keep something in the cache
-CACHED := control-plane etcd-tools health helm krew olm node-programs network-manager open-vswitch kernels services prometheus browser release-toolchain test-upgrade "cargo-program cargo-cyclonedx" "cargo-program cargo-deny" \
+CACHED := control-plane etcd-tools health helm krew olm olm-programs node-programs network-manager open-vswitch kernels services prometheus browser release-toolchain test-upgrade "cargo-program cargo-cyclonedx" "cargo-program cargo-deny" \
 	"cargo-program cargo-mutants" "cargo-program mdbook"
 
 .PHONY: help setup build images packages release test-release demo test test-e2e test-host test-kernels test-nodes test-pages test-placement test-upgrade test-versions test-long freeze fuzz mutants check docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache

@@ -4,6 +4,7 @@
 //	olm catalog FOLDER        the checks of `opm validate`
 //	olm render FOLDER IMAGE   prints the bundle as `opm render` writes it into a catalog, as JSON
 //	olm definitions           prints the definitions of OLM's own kinds
+//	olm serve FOLDER CACHE    serves the catalog as `opm serve` does, and prints the address, of 127.0.0.1. CACHE is an empty folder
 //
 // It prints each error and each warning on a line, and ends with 1 if there is an error.
 package main
@@ -12,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"text/template"
 
@@ -22,8 +24,13 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/action"
 	"github.com/operator-framework/operator-registry/alpha/action/migrations"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"github.com/operator-framework/operator-registry/pkg/api"
+	"github.com/operator-framework/operator-registry/pkg/cache"
 	"github.com/operator-framework/operator-registry/pkg/lib/bundle"
+	"github.com/operator-framework/operator-registry/pkg/server"
 	"github.com/sirupsen/logrus"
+	"google.golang.org/grpc"
+	health "google.golang.org/grpc/health/grpc_health_v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -41,8 +48,10 @@ func main() {
 		err = render(arguments[1], arguments[2])
 	case "definitions":
 		err = printDefinitions()
+	case "serve":
+		err = serve(arguments[1], arguments[2])
 	default:
-		err = fmt.Errorf("usage: olm bundle FOLDER | catalog FOLDER | render FOLDER IMAGE | definitions")
+		err = fmt.Errorf("usage: olm bundle FOLDER | catalog FOLDER | render FOLDER IMAGE | definitions | serve FOLDER CACHE")
 	}
 	if err != nil {
 		fmt.Println("error:", err)
@@ -141,4 +150,24 @@ func printDefinitions() error {
 		fmt.Printf("---\n%s", text)
 	}
 	return nil
+}
+
+func serve(folder, cached string) error {
+	store, err := cache.New(cached)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if err := cache.LoadOrRebuild(context.Background(), store, os.DirFS(folder)); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	registry := grpc.NewServer()
+	api.RegisterRegistryServer(registry, server.NewRegistryServer(store))
+	health.RegisterHealthServer(registry, server.NewHealthServer())
+	fmt.Println(listener.Addr())
+	return registry.Serve(listener)
 }

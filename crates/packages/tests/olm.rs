@@ -1,8 +1,8 @@
 //! Bundle and catalog for Operator Lifecycle Manager, judged by the code of Operator Framework, and
 //! installed on a real control plane.
 //!
-//! OLM's own programs are not part of these tests. A test creates the objects that OLM makes of a
-//! ClusterServiceVersion instead ([`common::made_from`]).
+//! These tests create the objects that OLM makes of a ClusterServiceVersion
+//! ([`common::made_from`]). In `olm_programs.rs`, OLM's own programs make them.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -10,7 +10,9 @@ mod common;
 
 use std::{path::Path, process::Command};
 
-use common::{ACCOUNT, NAMESPACE, images, made_from, objects, operator, read, run, weft, written};
+use common::{
+    ACCOUNT, NAMESPACE, images, made_from, objects, read, run, serves_its_domains, weft, written,
+};
 use serde_json::Value;
 use weft_packages::{
     files::Files,
@@ -211,33 +213,7 @@ async fn an_operator_from_the_bundle_serves_its_domains() {
         "--timeout=120s",
     ];
     cluster.kubectl(&wait).await.unwrap();
-    let _operator = operator(&cluster, deployment).await;
-    let examples = csv["metadata"]["annotations"]["alm-examples"]
-        .as_str()
-        .unwrap();
-    let examples: Vec<Value> = serde_json::from_str(examples).unwrap();
-    for example in &examples {
-        apply(&example.to_string()).await;
-    }
-    for resource in ["networkaddonsconfig/cluster", "nmstate/nmstate"] {
-        let wait = [
-            "wait",
-            resource,
-            "--for=condition=Available",
-            "--timeout=180s",
-        ];
-        cluster.kubectl(&wait).await.unwrap();
-    }
-    // A right that the bundle lacks would show here.
-    let account = format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
-    let refused: Vec<String> = cluster
-        .audit_events_of(&account)
-        .unwrap()
-        .into_iter()
-        .filter(|event| event.code == 403)
-        .map(|event| format!("{} {}: {}", event.verb, event.uri, event.message))
-        .collect();
-    assert!(refused.is_empty(), "{refused:#?}");
+    let _operator = serves_its_domains(&cluster, &csv, deployment).await;
     // The policies of before.yaml guard this operator, too.
     let kubeconfig = cluster
         .service_account_kubeconfig(NAMESPACE, ACCOUNT)

@@ -121,6 +121,11 @@ pub(crate) fn path_from_env(variable: &str) -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
+/// The path of a script of this tree.
+pub(crate) fn script(name: &str) -> PathBuf {
+    Path::new(SCRIPTS).join(name)
+}
+
 /// Runs `scripts/<script>`, which builds or fetches what is missing and prints the folder, once in
 /// this process. The user sees its progress on stderr.
 ///
@@ -133,7 +138,7 @@ pub(crate) fn folder_from_script(script: &str, args: &[&str]) -> Result<PathBuf>
     if let Some(folder) = folders().get(&line) {
         return Ok(folder.clone());
     }
-    let path = Path::new(SCRIPTS).join(script);
+    let path = self::script(script);
     let output = Command::new(&path)
         .args(args)
         .stdin(Stdio::null())

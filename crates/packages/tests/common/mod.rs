@@ -141,6 +141,47 @@ pub async fn operator(cluster: &ControlPlane, deployment: &Value) -> Operator {
     Operator(spawn_bound(command).unwrap())
 }
 
+/// Starts the operator of this Deployment, applies the examples of the ClusterServiceVersion, and
+/// waits until they are available. The control plane must have an audit log.
+///
+/// # Panics
+/// An example does not become available, or the API server has refused a request of the operator.
+pub async fn serves_its_domains(
+    cluster: &ControlPlane,
+    csv: &Value,
+    deployment: &Value,
+) -> Operator {
+    let running = operator(cluster, deployment).await;
+    let examples = csv["metadata"]["annotations"]["alm-examples"]
+        .as_str()
+        .unwrap();
+    let examples: Vec<Value> = serde_json::from_str(examples).unwrap();
+    for example in &examples {
+        let apply = ["apply", "--server-side", "--validate=strict", "-f", "-"];
+        let text = example.to_string();
+        cluster.kubectl_with_input(&apply, &text).await.unwrap();
+    }
+    let wait = [
+        "wait",
+        "networkaddonsconfig/cluster",
+        "nmstate/nmstate",
+        "--for=condition=Available",
+        "--timeout=180s",
+    ];
+    let waited = cluster.kubectl(&wait).await;
+    let account = format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}");
+    let refused: Vec<String> = cluster
+        .audit_events_of(&account)
+        .unwrap()
+        .into_iter()
+        .filter(|event| event.code == 403)
+        .map(|event| format!("{} {}: {}", event.verb, event.uri, event.message))
+        .collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+    waited.unwrap();
+    running
+}
+
 /// Reads the objects of a file.
 pub fn read(path: &Path) -> Vec<Value> {
     objects(&std::fs::read_to_string(path).unwrap())
