@@ -39,7 +39,7 @@ pub fn clean(suite: &Suite) -> Result<()> {
     // must go all the same.
     let bridge = remove_bridge(suite);
     let timeout = format!("{}s", suite.options.timeout);
-    let ended = cluster.weft(
+    let ended = cluster.until(&suite.stop).weft(
         &[
             "uninstall",
             "--yes",
@@ -76,7 +76,7 @@ fn delete(suite: &Suite, arguments: &[&str]) -> Result<()> {
         arguments,
     ]
     .concat();
-    let ended = suite.cluster.try_kubectl(&all, "")?;
+    let ended = suite.cluster.until(&suite.stop).try_kubectl(&all, "")?;
     if ended.code != 0
         && !ended
             .stderr

@@ -5,10 +5,15 @@ use std::{
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+
+use crate::stop::Stop;
 
 /// The result of a program that has ended.
 pub struct Ended {
@@ -21,10 +26,13 @@ pub struct Ended {
 }
 
 /// The programs that the suite runs, and the kubeconfig that each of them gets.
+#[derive(Clone)]
 pub struct Cluster {
     kubeconfig: PathBuf,
     context: Option<String>,
     weft: PathBuf,
+    /// A signal ends a program that runs, if this is set.
+    stop: Option<Stop>,
 }
 
 impl Cluster {
@@ -34,6 +42,16 @@ impl Cluster {
             kubeconfig: kubeconfig.to_owned(),
             context: context.map(str::to_owned),
             weft: weft.to_owned(),
+            stop: None,
+        }
+    }
+
+    /// The same cluster, for programs that a signal ends.
+    #[must_use]
+    pub fn until(&self, stop: &Stop) -> Self {
+        Self {
+            stop: Some(stop.clone()),
+            ..self.clone()
         }
     }
 
@@ -56,7 +74,8 @@ impl Cluster {
     pub fn try_kubectl(&self, arguments: &[&str], input: &str) -> Result<Ended> {
         let mut command = quiet(Path::new("kubectl"));
         command.args(self.place()).args(arguments);
-        end(command, input).context("kubectl: install it, and put it into your PATH")
+        end(command, input, self.stop.as_ref())
+            .context("kubectl: install it, and put it into your PATH")
     }
 
     /// Runs kubectl and returns its standard output.
@@ -157,7 +176,7 @@ impl Cluster {
     pub fn weft_offline(&self, arguments: &[&str]) -> Result<Ended> {
         let mut command = quiet(&self.weft);
         command.args(arguments);
-        end(command, "").with_context(|| {
+        end(command, "", None).with_context(|| {
             format!(
                 "{}: build it with `make build`, or name another one with --weft",
                 self.weft.display()
@@ -172,7 +191,7 @@ impl Cluster {
     pub fn weft(&self, arguments: &[&str], input: &str) -> Result<Ended> {
         let mut command = quiet(&self.weft);
         command.args(arguments).args(self.place());
-        end(command, input).with_context(|| self.weft.display().to_string())
+        end(command, input, self.stop.as_ref()).with_context(|| self.weft.display().to_string())
     }
 }
 
@@ -194,11 +213,14 @@ pub fn quiet(program: &Path) -> Command {
     command
 }
 
-/// Runs a command to its end.
+/// How often a program that runs is ended if a signal has come.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Runs a command to its end, or to the signal that `stop` waits for.
 ///
 /// # Errors
 /// It cannot be started.
-pub fn end(mut command: Command, input: &str) -> Result<Ended> {
+fn end(mut command: Command, input: &str, stop: Option<&Stop>) -> Result<Ended> {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -206,15 +228,30 @@ pub fn end(mut command: Command, input: &str) -> Result<Ended> {
         .spawn()?;
     // A program may end without reading all of it.
     let stdin = child.stdin.take();
-    let output = std::thread::scope(|scope| {
+    let pid = Pid::from_child(&child);
+    let output = thread::scope(|scope| {
         scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(input.as_bytes())));
-        child.wait_with_output()
-    })?;
+        let waiting = scope.spawn(|| child.wait_with_output());
+        if let Some(stop) = stop {
+            while !waiting.is_finished() {
+                if stop.is_wanted() {
+                    let _ = kill_process(pid, Signal::TERM);
+                }
+                thread::sleep(PAUSE);
+            }
+        }
+        waiting.join()
+    });
+    let output = output.map_err(|_| anyhow!("a thread has panicked"))??;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let mut stderr = text(output.stderr);
+    if output.status.code().is_none() && stop.is_some_and(Stop::is_wanted) {
+        stderr += "a signal has ended it";
+    }
     Ok(Ended {
         code: output.status.code().unwrap_or(-1),
         stdout: text(output.stdout),
-        stderr: text(output.stderr),
+        stderr,
     })
 }
 
@@ -237,5 +274,5 @@ pub fn fetch(server: &str, token: &str, path: &str) -> Result<Ended> {
         "--raw",
         path,
     ]);
-    end(command, "")
+    end(command, "", None)
 }

@@ -1,6 +1,11 @@
 //! The line of each test, the summary, and a JUnit file for CI systems.
 
-use std::{fs::File, path::Path, time::Duration};
+use std::{
+    fs::File,
+    io::{Write, stdout},
+    path::Path,
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use quick_junit::{NonSuccessKind, Report as JUnit, TestCase, TestCaseStatus, TestSuite};
@@ -25,7 +30,7 @@ pub struct Report {
 impl Report {
     /// Prints the line of a test, and keeps its result.
     pub fn add(&mut self, name: &str, time: Duration, outcome: Outcome) {
-        println!("{}", line(name, time, &outcome));
+        say(&line(name, time, &outcome));
         self.results.push((name.to_owned(), time, outcome));
     }
 
@@ -89,6 +94,11 @@ impl Report {
             .with_context(|| format!("--junit {}: it cannot be written", file.display()))?;
         report.serialize(opened).context("JUnit file")
     }
+}
+
+/// Prints a line. A terminal that was closed takes none, and the clean-up goes on all the same.
+pub fn say(text: &str) {
+    let _ = writeln!(stdout(), "{text}");
 }
 
 fn line(name: &str, time: Duration, outcome: &Outcome) -> String {

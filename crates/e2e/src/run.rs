@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     listing::Listing,
     options::{Domain, Options},
     preflight::{self, NAMESPACE},
-    report::{Outcome, Report},
+    report::{Outcome, Report, say},
     stop::Stop,
     suites,
 };
@@ -124,16 +124,17 @@ pub fn run(options: Options) -> Result<u8> {
         report: Report::default(),
     };
     suites::all(&mut runner, &manifests);
-    let was_interrupted = runner.suite.stop.is_wanted();
     finish(&mut runner, &before);
-    println!("\n{}", runner.report.summary());
+    say(&format!("\n{}", runner.report.summary()));
     if let Some(file) = &runner.suite.options.junit {
         runner.report.write_junit(file)?;
     }
-    Ok(match (was_interrupted, runner.report.is_good()) {
-        (true, _) => INTERRUPTED,
-        (_, good) => u8::from(!good),
-    })
+    Ok(
+        match (runner.suite.stop.has_come(), runner.report.is_good()) {
+            (true, _) => INTERRUPTED,
+            (_, good) => u8::from(!good),
+        },
+    )
 }
 
 /// Creates the namespace that marks the run, before anything else is written.
@@ -162,15 +163,16 @@ fn finish(runner: &mut Runner, before: &Listing) {
         return;
     }
     // A first Ctrl-C ends the tests. The clean-up ends only by a second one.
-    if runner.suite.stop.is_wanted() {
-        println!(
-            "A signal has ended the tests. The suite removes everything. Another signal ends that, too."
+    runner.suite.stop.need_another();
+    if runner.suite.stop.has_come() {
+        say(
+            "A signal has ended the tests. The suite removes everything. Another signal ends that, too.",
         );
-        runner.suite.stop.clear();
     }
-    let outcome = match cleanup::clean(&runner.suite)
-        .and_then(|()| cleanup::compare(&runner.suite, before))
-    {
+    let cleaned = cleanup::clean(&runner.suite).context(
+        "something is left. Run the suite with --clean to remove it (make test-e2e ARGS=--clean …)",
+    );
+    let outcome = match cleaned.and_then(|()| cleanup::compare(&runner.suite, before)) {
         Ok(()) => Outcome::Passed,
         Err(error) => Outcome::Failed(format!("{error:#}")),
     };

@@ -3,21 +3,31 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::Signals,
+};
 
 /// The pause between two looks at the cluster: a look is a process, and most waits take seconds.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// A wish to stop. Each of SIGINT, SIGTERM and SIGHUP expresses it.
 #[derive(Clone)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop(Arc<Counts>);
+
+struct Counts {
+    /// The signals so far.
+    come: AtomicUsize,
+    /// So many of them end what runs.
+    needed: AtomicUsize,
+}
 
 impl Stop {
     /// Takes over the three signals: the process ends by itself, after its clean-up.
@@ -25,21 +35,38 @@ impl Stop {
     /// # Errors
     /// The kernel refuses it.
     pub fn on_signals() -> Result<Self> {
-        let wish = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::flag::register(signal, Arc::clone(&wish)).context("signal handler")?;
-        }
-        Ok(Self(wish))
+        let stop = Self(Arc::new(Counts {
+            come: AtomicUsize::new(0),
+            needed: AtomicUsize::new(1),
+        }));
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signal handler")?;
+        let counted = stop.clone();
+        thread::spawn(move || {
+            for signal in signals.forever() {
+                // A terminal that closes sends several of them.
+                if signal != SIGHUP || !counted.has_come() {
+                    counted.0.come.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        Ok(stop)
     }
 
-    /// Returns true once a signal has come.
+    /// Returns true once a signal has come that ends what runs.
     pub fn is_wanted(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.come.load(Ordering::Relaxed) >= self.0.needed.load(Ordering::Relaxed)
     }
 
-    /// Forgets the signal, so that the waits of the clean-up go on.
-    pub fn clear(&self) {
-        self.0.store(false, Ordering::Relaxed);
+    /// Returns true once any signal has come.
+    pub fn has_come(&self) -> bool {
+        self.0.come.load(Ordering::Relaxed) > 0
+    }
+
+    /// From now on only another signal ends what runs, and a second one if none has come yet: the
+    /// clean-up goes on after the first one.
+    pub fn need_another(&self) {
+        let come = self.0.come.load(Ordering::Relaxed);
+        self.0.needed.store(come.max(1) + 1, Ordering::Relaxed);
     }
 
     /// Looks at the cluster until there is a result. An inner `Err` describes the state that is

@@ -38,6 +38,14 @@ spec:
       conntrack-tcp-timeout-close-wait: ['0s']
 ";
 
+/// How a user ends a run.
+#[derive(Clone, Copy)]
+enum End {
+    CtrlC,
+    /// The terminal closes, and nobody reads the output any more.
+    Closed,
+}
+
 /// A cluster of two nodes with a network that no operator maintains.
 struct Site {
     lab: Lab,
@@ -148,6 +156,39 @@ impl Site {
             .env("AGENT_IMAGE", AGENT)
             .env("COMPONENT_IMAGES", components.join(","));
         command
+    }
+
+    /// Runs the suite, and does this to it each time that the next of these lines begins. Returns its
+    /// output up to there, or all of it, and its exit code.
+    async fn signalled(&self, lines: &[&'static str], end: End) -> (String, Option<i32>) {
+        let mut child = self
+            .suite(&["--image", WEFT, "--yes"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let pid = Pid::from_child(&child);
+        let mut awaited = lines.to_vec();
+        awaited.reverse();
+        let followed = tokio::task::spawn_blocking(move || {
+            let mut all = String::new();
+            for line in stdout.lines() {
+                let line = line.unwrap();
+                all += &format!("{line}\n");
+                if awaited.last().is_some_and(|next| line.starts_with(next)) {
+                    awaited.pop();
+                    match end {
+                        End::CtrlC => kill_process(pid, Signal::INT).unwrap(),
+                        End::Closed => {
+                            kill_process(pid, Signal::HUP).unwrap();
+                            break;
+                        }
+                    }
+                }
+            }
+            (all, child.wait().unwrap().code())
+        });
+        followed.await.unwrap()
     }
 
     /// All objects without owners, the properties of nodes that an operator may leave, and the
@@ -266,28 +307,11 @@ async fn suite_passes_and_leaves_the_cluster_as_it_was() {
     );
     site.wait_same(&before).await;
 
-    // Ctrl-C in the middle: everything goes all the same.
-    let mut child = site
-        .suite(&["--image", WEFT, "--yes"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let stdout = BufReader::new(child.stdout.take().unwrap());
-    let pid = Pid::from_child(&child);
-    let (stdout, code) = tokio::task::spawn_blocking(move || {
-        let mut all = String::new();
-        for line in stdout.lines() {
-            let line = line.unwrap();
-            // The bridge is on the nodes, and the add-ons are on their way.
-            if line.starts_with("addons/multus-is-available") {
-                kill_process(pid, Signal::INT).unwrap();
-            }
-            all += &format!("{line}\n");
-        }
-        (all, child.wait().unwrap().code())
-    })
-    .await
-    .unwrap();
+    // Ctrl-C in the middle: everything goes all the same. The bridge is on the nodes, and the add-ons
+    // are on their way.
+    let (stdout, code) = site
+        .signalled(&["addons/multus-is-available"], End::CtrlC)
+        .await;
     println!("{stdout}");
     assert_eq!(code, Some(130), "{stdout}");
     assert!(stdout.contains("a signal has ended the run"), "{stdout}");
@@ -298,6 +322,30 @@ async fn suite_passes_and_leaves_the_cluster_as_it_was() {
         removed.is_some_and(|line| line.ends_with("passed")),
         "{stdout}"
     );
+    site.wait_same(&before).await;
+
+    // A terminal that closes: the same, with nobody to read it.
+    let (_, code) = site
+        .signalled(&["install/operator-starts"], End::Closed)
+        .await;
+    assert_eq!(code, Some(130));
+    site.wait_same(&before).await;
+
+    // A second Ctrl-C ends the clean-up, and another run goes on with it.
+    let lines = ["install/operator-starts", "A signal has ended the tests"];
+    let (stdout, code) = site.signalled(&lines, End::CtrlC).await;
+    println!("{stdout}");
+    assert_eq!(code, Some(130), "{stdout}");
+    assert!(stdout.contains("a signal has ended it"), "{stdout}");
+    assert!(stdout.contains("make test-e2e ARGS=--clean"), "{stdout}");
+    let Run { code, stderr, .. } = run(site.suite(&["--image", WEFT, "--yes"])).await;
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(
+        stderr.contains("an earlier run was interrupted"),
+        "{stderr}"
+    );
+    let Run { code, stdout, .. } = run(site.suite(&["--clean"])).await;
+    assert_eq!(code, Some(0), "{stdout}");
     site.wait_same(&before).await;
 
     // An image that no node has.

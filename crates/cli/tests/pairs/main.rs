@@ -27,18 +27,21 @@ use weft_testenv::{
 
 /// The programs of a version.
 struct Version {
+    /// For messages.
+    name: &'static str,
     weft: PathBuf,
     agent: PathBuf,
 }
 
 impl Version {
-    fn from(weft: &str, agent: &str) -> Self {
+    fn from(name: &'static str, weft: &str, agent: &str) -> Self {
         let path = |name: &str| {
             std::env::var_os(name)
                 .map(PathBuf::from)
                 .unwrap_or_else(|| panic!("{name} is not set: run make test-upgrade"))
         };
         Self {
+            name,
             weft: path(weft),
             agent: path(agent),
         }
@@ -68,11 +71,13 @@ fn printed(program: &Path, args: &[&str]) -> String {
 }
 
 const HOSTS: [&str; 2] = ["node-1", "node-2"];
+/// For messages.
+const AGENTS: &str = "node-1 has the older agent, node-2 the newer one";
 
 #[tokio::test]
 async fn parts_of_two_versions_work_next_to_each_other() {
-    let old = Version::from("WEFT_OLD_BIN", "WEFT_OLD_AGENT_BIN");
-    let new = Version::from("WEFT_BIN", "WEFT_AGENT_BIN");
+    let old = Version::from("older", "WEFT_OLD_BIN", "WEFT_OLD_AGENT_BIN");
+    let new = Version::from("newer", "WEFT_BIN", "WEFT_AGENT_BIN");
     let both = [&old, &new];
     let lab = HostLab::builder().hosts(HOSTS.len());
     let mut weft = Installation::of_version(lab, old.weft.clone(), &old.manifests())
@@ -115,7 +120,8 @@ async fn works(weft: &Installation, versions: &[&Version], stage: &str) {
         for host in HOSTS {
             let enactment = wait_enactment(weft, host, &name, "Available").await;
             assert_eq!(enactment["spec"]["policy"], name.as_str());
-            wait_until(&format!("{host} has and reports {name}"), async || {
+            let what = format!("{host} has and reports {name} with MTU {mtu} ({AGENTS})");
+            wait_until(&what, async || {
                 let link = weft.host(host).unwrap();
                 let link = link.exec(&["ip", "-j", "link", "show", "dev", &name]).await;
                 let link: Value =
@@ -158,7 +164,8 @@ async fn rolled_back(weft: &Installation, stage: &str) {
     for host in HOSTS {
         let failed = wait_enactment(weft, host, &name, "Failing").await;
         assert_eq!(failed["status"]["outcome"]["phase"], "Probe", "{failed:#}");
-        wait_until(&format!("{host} has no route of {name}"), async || {
+        let what = format!("{host} has no route of {name} ({AGENTS})");
+        wait_until(&what, async || {
             let routes = weft.host(host).unwrap().exec(&["ip", "route"]).await;
             let routes = routes.map_err(|error| error.to_string())?;
             let enactment = weft.get("nnce", &format!("{host}.{name}")).await.unwrap();
@@ -188,22 +195,23 @@ async fn rolled_back(weft: &Installation, stage: &str) {
 /// what the cluster has.
 fn reads(weft: &Installation, version: &Version, live: &Value) {
     let name = live["metadata"]["name"].as_str().unwrap();
+    let which = version.name;
     let status = cli(weft, version, &["status"], "");
     assert!(
         [0, 1].contains(&status.0) && status.1.contains(name),
-        "weft status: {status:?}"
+        "{which} weft status: {status:?}"
     );
     let change = policy(name, &bridge(name, 1300));
     let plan = cli(weft, version, &["plan", "-f", "-"], &change);
     assert!(
         plan.0 == 1 && plan.1.contains("1300"),
-        "weft plan: {plan:?}"
+        "{which} weft plan: {plan:?}"
     );
     for host in HOSTS {
-        assert!(plan.1.contains(host), "weft plan: {plan:?}");
+        assert!(plan.1.contains(host), "{which} weft plan: {plan:?}");
     }
     let valid = cli(weft, version, &["validate", "-f", "-"], &live.to_string());
-    assert_eq!(valid.0, 0, "weft validate: {valid:?}");
+    assert_eq!(valid.0, 0, "{which} weft validate: {valid:?}");
 }
 
 /// Exit code and output of `weft`.

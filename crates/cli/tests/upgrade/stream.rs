@@ -12,27 +12,34 @@ use crate::{harness::*, node_network::agents::*, populated::*, site};
 /// Rounds of changes after the new operator has taken the lead, at least.
 const ROUNDS_AFTER: u64 = 6;
 
-/// The last thing that the stream asked for.
+/// The last things that the stream asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     round: u64,
+    /// The last round before the new operator took the lead. No later round changes what only such
+    /// rounds change, so none makes up for a change that the new operator has lost.
+    early: u64,
 }
 
-/// Changes everything, round by round, until `done` and some rounds more. Each change must succeed.
+/// Changes everything, round by round, until `done` and some rounds more, in which the policy br2
+/// stays as it is. Each change must succeed.
 pub async fn run(cluster: &Cluster, done: &AtomicBool) -> Asked {
-    let mut round = 0;
+    let mut asked = Asked { round: 0, early: 0 };
     let mut left = ROUNDS_AFTER;
     while left > 0 {
-        if done.load(Ordering::Relaxed) {
+        let is_done = done.load(Ordering::Relaxed);
+        if is_done {
             left -= 1;
         }
-        round += 1;
+        asked.round += 1;
+        if !is_done || asked.early == 0 {
+            asked.early = asked.round;
+        }
         // It ends with the component there.
         let is_off = left % 2 == 1 && left > 0;
-        let asked = Asked { round };
         asked.write(cluster, is_off).await;
     }
-    Asked { round }
+    asked
 }
 
 impl Asked {
@@ -40,8 +47,9 @@ impl Asked {
         format!("stream-{}", self.round)
     }
 
-    fn mtu(self) -> u64 {
-        1400 + self.round % 100
+    /// The policies, in each version that is served, and the round that changed each of them last.
+    fn policies(self) -> [(&'static str, &'static str, u64); 2] {
+        [("v1", "br1", self.round), ("v1beta1", "br2", self.early)]
     }
 
     fn replicas(self) -> u64 {
@@ -66,8 +74,11 @@ impl Asked {
                 json!({"spec": {"maxUnavailable": self.unavailable()}}),
             )
             .await;
-        for (version, name) in [("v1", "br1"), ("v1beta1", "br2")] {
-            let policy: Value = serde_json::from_str(&policy(version, name, self.mtu())).unwrap();
+        for (version, name, round) in self.policies() {
+            if round != self.round {
+                continue;
+            }
+            let policy: Value = serde_json::from_str(&policy(version, name, mtu(round))).unwrap();
             let patch = json!({"spec": policy["spec"]});
             of_version(cluster, kinds::NODE_NETWORK_CONFIGURATION_POLICY, version)
                 .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
@@ -119,24 +130,40 @@ impl Asked {
             .into_iter()
             .filter_map(|one| one.metadata.name)
             .collect();
-        assert_eq!(names, [self.network()], "networks of the NetworkConfig");
+        assert_eq!(
+            names,
+            [self.network()],
+            "the last network of the NetworkConfig is lost"
+        );
         let nmstate = get(kinds::NMSTATE, "", "nmstate").await;
-        assert_eq!(nmstate["spec"]["maxUnavailable"], self.unavailable());
-        for (node, policy) in NODES
-            .iter()
-            .flat_map(|node| ["br1", "br2"].map(|policy| (node, policy)))
-        {
-            let granted = enactment(cluster, node, policy).await.unwrap();
-            assert_eq!(
-                granted["spec"]["granted"]["spec"]["desiredState"]["interfaces"][0]["mtu"],
-                self.mtu(),
-                "{granted:#}"
-            );
+        assert_eq!(
+            nmstate["spec"]["maxUnavailable"],
+            self.unavailable(),
+            "the last change of the NMState is lost"
+        );
+        for (_, policy, round) in self.policies() {
+            for node in NODES {
+                let enactment = enactment(cluster, node, policy).await.unwrap();
+                let granted = &enactment["spec"]["granted"]["spec"];
+                assert_eq!(
+                    granted["desiredState"]["interfaces"][0]["mtu"],
+                    mtu(round),
+                    "the last change of policy {policy} is lost on {node}: {granted:#}"
+                );
+            }
         }
         let deployment = get(kinds::DEPLOYMENT, OPENSTACK, site::NAME).await;
-        assert_eq!(deployment["spec"]["replicas"], self.replicas());
+        assert_eq!(
+            deployment["spec"]["replicas"],
+            self.replicas(),
+            "the last change of the PlacementAPI is lost"
+        );
         get(kinds::DAEMON_SET, NAMESPACE, "macvtap-cni").await;
     }
+}
+
+fn mtu(round: u64) -> u64 {
+    1400 + round % 100
 }
 
 /// A kind without namespaces in another version.
