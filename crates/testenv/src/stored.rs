@@ -108,6 +108,28 @@ impl ControlPlane {
     /// The API server does not answer, or etcd has an object elsewhere than
     /// [`Builder::stored`](crate::Builder::stored) would put it.
     pub async fn stored(&self) -> Result<Vec<StoredKind>> {
+        let mut missing_before = BTreeSet::new();
+        loop {
+            let kinds = self.listed().await?;
+            let there = self.etcd_keys().await?;
+            let missing: BTreeSet<_> = keys(&kinds)
+                .into_iter()
+                .map(|(key, _)| key)
+                .filter(|key| !there.contains(key))
+                .collect();
+            if missing.is_empty() {
+                return Ok(kinds);
+            }
+            // An object may have gone in between. Then the next list does not have it.
+            if let Some(key) = missing.intersection(&missing_before).next() {
+                bail!("etcd has no {key}: StoredKind::key is wrong about this kind");
+            }
+            missing_before = missing;
+        }
+    }
+
+    /// The same, without a look into etcd.
+    async fn listed(&self) -> Result<Vec<StoredKind>> {
         let discovery = Discovery::new(self.client()).run_aggregated().await?;
         let recommended: Vec<_> = discovery
             .groups()
@@ -134,12 +156,6 @@ impl ControlPlane {
             }
         }
         kinds.sort_by_key(StoredKind::title);
-        let there = self.etcd_keys().await?;
-        for (key, _) in keys(&kinds) {
-            if !there.contains(&key) {
-                bail!("etcd has no {key}: StoredKind::key is wrong about this kind");
-            }
-        }
         Ok(kinds)
     }
 

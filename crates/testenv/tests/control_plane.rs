@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, ListParams, WatchEvent, WatchParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
 use weft_testenv::{ControlPlane, Pods, Stage, Stuck, client_from};
 
 fn daemon_set(name: &str, image: &str) -> String {
@@ -437,4 +437,41 @@ async fn a_restored_snapshot_brings_back_the_past_with_its_versions() {
         control_plane.revision().await.unwrap() < lost,
         "the lost future was long enough"
     );
+}
+
+#[tokio::test]
+async fn all_objects_are_read_while_some_of_them_go() {
+    let control_plane = ControlPlane::builder().nodes(0).start().await.unwrap();
+    let api: Api<ConfigMap> = Api::default_namespaced(control_plane.client());
+    let names = (0..300).map(|number| format!("gone-{number}"));
+    let create = names.clone().map(|name| {
+        let api = api.clone();
+        async move {
+            let mut object = ConfigMap::default();
+            object.metadata.name = Some(name);
+            api.create(&PostParams::default(), &object).await.unwrap();
+        }
+    });
+    futures::stream::iter(create)
+        .buffer_unordered(16)
+        .collect::<()>()
+        .await;
+
+    let reads = async {
+        loop {
+            let stored = control_plane.stored().await.unwrap();
+            let maps = stored.iter().find(|kind| kind.plural == "configmaps");
+            let maps = maps.unwrap().objects.iter();
+            let mut names = maps.map(|object| object["metadata"]["name"].as_str().unwrap());
+            if !names.any(|name| name.starts_with("gone-")) {
+                break;
+            }
+        }
+    };
+    let deletions = async {
+        for name in names {
+            api.delete(&name, &DeleteParams::default()).await.unwrap();
+        }
+    };
+    tokio::join!(reads, deletions);
 }
