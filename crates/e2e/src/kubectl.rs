@@ -5,11 +5,12 @@ use std::{
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::mpsc::{self, RecvTimeoutError},
     thread,
     time::Duration,
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -213,7 +214,7 @@ pub fn quiet(program: &Path) -> Command {
     command
 }
 
-/// How often a program that runs is ended if a signal has come.
+/// How long a signal may wait while a program runs.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Runs a command to its end, or to the signal that `stop` waits for.
@@ -231,18 +232,19 @@ fn end(mut command: Command, input: &str, stop: Option<&Stop>) -> Result<Ended> 
     let pid = Pid::from_child(&child);
     let output = thread::scope(|scope| {
         scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(input.as_bytes())));
-        let waiting = scope.spawn(|| child.wait_with_output());
-        if let Some(stop) = stop {
-            while !waiting.is_finished() {
-                if stop.is_wanted() {
+        let (ended, waiting) = mpsc::channel();
+        scope.spawn(move || ended.send(child.wait_with_output()));
+        loop {
+            match waiting.recv_timeout(PAUSE) {
+                Ok(output) => return output.context("wait for the program"),
+                Err(RecvTimeoutError::Timeout) if stop.is_some_and(Stop::is_wanted) => {
                     let _ = kill_process(pid, Signal::TERM);
                 }
-                thread::sleep(PAUSE);
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => bail!("a thread has panicked"),
             }
         }
-        waiting.join()
-    });
-    let output = output.map_err(|_| anyhow!("a thread has panicked"))??;
+    })?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let mut stderr = text(output.stderr);
     if output.status.code().is_none() && stop.is_some_and(Stop::is_wanted) {

@@ -96,7 +96,7 @@ impl Report {
     }
 }
 
-/// Prints a line. A terminal that was closed takes none, and the clean-up goes on all the same.
+/// Prints a line. Ignores the error of a closed terminal, so that the clean-up continues.
 pub fn say(text: &str) {
     let _ = writeln!(stdout(), "{text}");
 }

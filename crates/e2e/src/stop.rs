@@ -62,8 +62,8 @@ impl Stop {
         self.0.come.load(Ordering::Relaxed) > 0
     }
 
-    /// From now on only another signal ends what runs, and a second one if none has come yet: the
-    /// clean-up goes on after the first one.
+    /// From now on only another signal ends what runs, and a second one if none has come yet. So the
+    /// first signal ends the tests, and the clean-up continues.
     pub fn need_another(&self) {
         let come = self.0.come.load(Ordering::Relaxed);
         self.0.needed.store(come.max(1) + 1, Ordering::Relaxed);

@@ -42,7 +42,7 @@ spec:
 #[derive(Clone, Copy)]
 enum End {
     CtrlC,
-    /// The terminal closes, and nobody reads the output any more.
+    /// Closes the terminal: the suite gets SIGHUP, and its output has no reader.
     Closed,
 }
 
@@ -324,14 +324,14 @@ async fn suite_passes_and_leaves_the_cluster_as_it_was() {
     );
     site.wait_same(&before).await;
 
-    // A terminal that closes: the same, with nobody to read it.
+    // The user closes the terminal: the same, without a reader of the output.
     let (_, code) = site
         .signalled(&["install/operator-starts"], End::Closed)
         .await;
     assert_eq!(code, Some(130));
     site.wait_same(&before).await;
 
-    // A second Ctrl-C ends the clean-up, and another run goes on with it.
+    // A second Ctrl-C ends the clean-up, and another run with --clean completes it.
     let lines = ["install/operator-starts", "A signal has ended the tests"];
     let (stdout, code) = site.signalled(&lines, End::CtrlC).await;
     println!("{stdout}");

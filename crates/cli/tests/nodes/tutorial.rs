@@ -152,30 +152,40 @@ async fn has_bridge(node: &Node) -> bool {
 async fn a_reader_of_the_tutorial_puts_a_pod_on_a_bridge() {
     let (site, _folder) = cluster().await;
     let mut shell = Shell::new(&site);
-    for command in commands(TUTORIAL) {
+    // A part of a command, and of the output that the page shows for it.
+    let shown = [
+        ("weft validate", "NetworkAddonsConfig cluster: valid"),
+        ("rollout status", "successfully rolled out"),
+        (
+            "weft status",
+            concat!(
+                "NetworkAddonsConfig cluster: Available (version ",
+                env!("CARGO_PKG_VERSION")
+            ),
+        ),
+        (
+            "weft plan -f examples/tutorials/bridge",
+            "+ interfaces[br1]: linux-bridge",
+        ),
+        ("get nns", "SuccessfullyConfigured"),
+        ("get nodes -o", "1k"),
+        ("ip addr show net1", "inet 192.0.2.10/24"),
+        ("network-status", "\"interface\": \"net1\""),
+        ("weft graph", "br1"),
+    ];
+    let commands = commands(TUTORIAL);
+    for (part, _) in shown {
+        assert!(
+            commands.iter().any(|command| command.contains(part)),
+            "the page has no command with `{part}`"
+        );
+    }
+    for command in commands {
         let text = match command.as_str() {
             // The test cannot answer its question.
             "weft uninstall" => shell.run("weft uninstall --yes").await,
             command => shell.run(command).await,
         };
-        // A part of a command, and of the output that the page shows for it.
-        let shown = [
-            ("weft validate", "NetworkAddonsConfig cluster: valid"),
-            ("rollout status", "successfully rolled out"),
-            (
-                "weft status",
-                "NetworkAddonsConfig cluster: Available (version 0.1.0",
-            ),
-            (
-                "weft plan -f examples/tutorials/bridge",
-                "+ interfaces[br1]: linux-bridge",
-            ),
-            ("get nns", "SuccessfullyConfigured"),
-            ("get nodes -o", "1k"),
-            ("ip addr show net1", "inet 192.0.2.10/24"),
-            ("network-status", "\"interface\": \"net1\""),
-            ("weft graph", "br1"),
-        ];
         for (part, said) in shown {
             assert!(
                 !command.contains(part) || text.contains(said),
