@@ -22,21 +22,6 @@ use weft_testenv::{
 
 const WEFT: &str = concat!("localhost/weft:", env!("CARGO_PKG_VERSION"));
 const AGENT: &str = concat!("localhost/weft-agent:", env!("CARGO_PKG_VERSION"));
-const NETWORK: &str = "apiVersion: networkoperator.openshift.io/v1
-kind: NetworkConfig
-metadata: {name: default}
-spec:
-  serviceNetwork: 10.96.0.0/16
-  clusterNetworks: [{cidr: 10.244.0.0/16, hostSubnetLength: 8}]
-  defaultNetwork: {type: Flannel, flannelConfig: {backend: host-gw}}
-  kubeProxyConfig:
-    proxyArguments:
-      proxy-mode: [nftables]
-      conntrack-max-per-core: ['0']
-      conntrack-min: ['0']
-      conntrack-tcp-timeout-established: ['0s']
-      conntrack-tcp-timeout-close-wait: ['0s']
-";
 
 /// How a user ends a run.
 #[derive(Clone, Copy)]
@@ -56,13 +41,12 @@ impl Site {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name);
-        let version = env!("CARGO_PKG_VERSION");
-        weft_images::weft(&weft(), &format!("localhost/weft:{version}"))
+        weft_images::weft(&weft(), WEFT)
             .unwrap()
             .write(file("weft.tar"))
             .unwrap();
         let program = agent::program().unwrap();
-        weft_images::weft_agent(&program, &format!("localhost/weft-agent:{version}"))
+        weft_images::weft_agent(&program, AGENT)
             .unwrap()
             .write(file("agent.tar"))
             .unwrap();
@@ -79,62 +63,8 @@ impl Site {
             .start()
             .await
             .unwrap();
-        let site = Self { lab, folder };
-        site.connect().await;
-        site
-    }
-
-    /// Brings the network as an administrator without operators would: by the manifests alone.
-    async fn connect(&self) {
-        let file = |name: &str| self.folder.path().join(name);
-        fs::write(file("network.yaml"), NETWORK).unwrap();
-        let names = [
-            ("FLANNEL", images::FLANNEL),
-            ("KUBE_PROXY", images::KUBE_PROXY),
-            ("OPERATOR", WEFT),
-        ];
-        let lines: Vec<_> = names
-            .iter()
-            .map(|(name, image)| format!("{name}_IMAGE={image}\n"))
-            .collect();
-        fs::write(file("images"), lines.concat()).unwrap();
-        let output = Command::new(weft())
-            .args(["render-network", "--out", "-", "--config"])
-            .arg(file("network.yaml"))
-            .arg("--images")
-            .arg(file("images"))
-            .env("KUBERNETES_SERVICE_HOST", "172.31.0.1")
-            .env("KUBERNETES_SERVICE_PORT", "6443")
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
-        let objects = String::from_utf8(output.stdout).unwrap();
-        let control_plane = self.lab.control_plane();
-        control_plane
-            .kubectl_with_input(&["apply", "-f", "-"], &objects)
-            .await
-            .unwrap();
-        for set in [
-            "kube-flannel/kube-flannel-ds",
-            "openshift-kube-proxy/openshift-kube-proxy",
-        ] {
-            let (namespace, name) = set.split_once('/').unwrap();
-            let name = format!("daemonset/{name}");
-            self.lab
-                .kubectl(&["rollout", "status", "-n", namespace, &name, "--timeout=90s"])
-                .await
-                .unwrap();
-        }
-        self.lab
-            .kubectl(&[
-                "wait",
-                "node",
-                "--all",
-                "--for=condition=Ready",
-                "--timeout=90s",
-            ])
-            .await
-            .unwrap();
+        lab.connect(&weft(), WEFT).await.unwrap();
+        Self { lab, folder }
     }
 
     /// The suite with the images of the lab.

@@ -68,7 +68,7 @@ async fn vxlan_and_nftables_from_nothing_through_changes() {
         .unwrap();
     assert_eq!(
         mtu,
-        if site.is_dual_stack() { 1330 } else { 1350 },
+        if site.lab.is_dual_stack() { 1330 } else { 1350 },
         "{:#}",
         config["status"]
     );

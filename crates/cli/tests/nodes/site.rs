@@ -2,7 +2,6 @@
 //! manifests.
 
 use std::{
-    fs,
     path::Path,
     process::{Command, Stdio},
 };
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use weft_testenv::{
     host_lab::agent,
-    lab::{Lab, LabBuilder, addresses, images},
+    lab::{Lab, LabBuilder, images},
 };
 
 use crate::wait::wait_until;
@@ -103,42 +102,7 @@ impl Site {
 
     /// Connects the nodes as an administrator without operators would: by the rendered objects.
     pub async fn connect_without_operator(&self) {
-        let folder = tempfile::tempdir().unwrap();
-        let file = |name: &str| folder.path().join(name).display().to_string();
-        let flannel = json!({"type": "Flannel", "flannelConfig": {"backend": "host-gw"}});
-        let config = network_config(self.is_dual_stack(), flannel, "nftables");
-        fs::write(file("config.json"), config.to_string()).unwrap();
-        let lines = format!(
-            "FLANNEL_IMAGE={}\nKUBE_PROXY_IMAGE={}\nOPERATOR_IMAGE={WEFT}\n",
-            images::FLANNEL,
-            images::KUBE_PROXY
-        );
-        fs::write(file("images"), lines).unwrap();
-        let mut command = Command::new(binary());
-        command
-            .args(["render-network", "--out", "-"])
-            .args([
-                "--config",
-                &file("config.json"),
-                "--images",
-                &file("images"),
-            ])
-            .env("KUBERNETES_SERVICE_HOST", "172.31.0.1")
-            .env("KUBERNETES_SERVICE_PORT", "6443");
-        let objects = printed(&mut command);
-        self.lab
-            .control_plane()
-            .kubectl_with_input(&["apply", "-f", "-"], &objects)
-            .await
-            .unwrap();
-        let arguments = [
-            "wait",
-            "node",
-            "--all",
-            "--for=condition=Ready",
-            "--timeout=90s",
-        ];
-        self.lab.kubectl(&arguments).await.unwrap();
+        self.lab.connect(&binary(), WEFT).await.unwrap();
     }
 
     /// Installs the operator of the nodes' networks, with these variables.
@@ -240,12 +204,8 @@ impl Site {
 
     /// Applies a NetworkConfig with this default network and these arguments of kube-proxy.
     pub async fn network(&self, default_network: Value, proxy_mode: &str) {
-        self.apply(&network_config(
-            self.is_dual_stack(),
-            default_network,
-            proxy_mode,
-        ))
-        .await;
+        self.apply(&self.lab.network_config(&default_network, proxy_mode))
+            .await;
     }
 
     /// Changes the NetworkConfig by a merge patch.
@@ -261,10 +221,6 @@ impl Site {
             ])
             .await
             .unwrap();
-    }
-
-    pub fn is_dual_stack(&self) -> bool {
-        self.lab.nodes()[0].addresses().len() > 1
     }
 
     /// An object as the API server has it.
@@ -417,32 +373,6 @@ pub struct Pod {
     pub addresses: Vec<String>,
 }
 
-/// A NetworkConfig for the addresses of a lab.
-fn network_config(dual_stack: bool, default_network: Value, proxy_mode: &str) -> Value {
-    let mut pods = vec![json!({"cidr": addresses::PODS, "hostSubnetLength": 8})];
-    let mut services = vec![addresses::SERVICES];
-    if dual_stack {
-        pods.push(json!({"cidr": addresses::PODS_V6, "hostSubnetLength": 64}));
-        services.push(addresses::SERVICES_V6);
-    }
-    // The limits of connection tracking belong to the machine, not to the network namespace that a
-    // node is here.
-    let untouched = json!({
-        "proxy-mode": [proxy_mode],
-        "conntrack-max-per-core": ["0"], "conntrack-min": ["0"],
-        "conntrack-tcp-timeout-established": ["0s"], "conntrack-tcp-timeout-close-wait": ["0s"],
-    });
-    json!({
-        "apiVersion": "networkoperator.openshift.io/v1", "kind": "NetworkConfig", "metadata": {"name": "default"},
-        "spec": {
-            "clusterNetworks": pods,
-            "serviceNetwork": services,
-            "defaultNetwork": default_network,
-            "kubeProxyConfig": {"proxyArguments": untouched},
-        },
-    })
-}
-
 /// The binary under test: `WEFT_BIN`, else that of this build.
 pub fn binary() -> std::path::PathBuf {
     std::env::var_os("WEFT_BIN").map_or_else(|| env!("CARGO_BIN_EXE_weft").into(), Into::into)
@@ -450,15 +380,12 @@ pub fn binary() -> std::path::PathBuf {
 
 /// Returns the output of `weft`.
 fn weft(arguments: &[&str]) -> String {
-    printed(Command::new(binary()).args(arguments))
-}
-
-fn printed(command: &mut Command) -> String {
-    let output = command
+    let output = Command::new(binary())
+        .args(arguments)
         .current_dir(Path::new("/"))
         .stderr(Stdio::inherit())
         .output()
         .unwrap();
-    assert!(output.status.success(), "{command:?}: {}", output.status);
+    assert!(output.status.success(), "{arguments:?}: {}", output.status);
     String::from_utf8(output.stdout).unwrap()
 }

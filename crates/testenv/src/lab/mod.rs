@@ -43,6 +43,7 @@ pub(crate) mod cgroups;
 mod config;
 pub mod images;
 mod node;
+mod pod_network;
 mod probe;
 pub(crate) mod site;
 
