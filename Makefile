@@ -16,7 +16,7 @@ help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ gsub(/\$$\$$/, "$$", $$2); printf "  make %-14s %s\n", $$1, $$2 }'
 	@echo "Targets of cluster-network-addons-operator work by their own names too, for example docker-build, cluster-sync and test/e2e/workflow (scripts/cnao.mk)."
 
-setup: ## Install what is missing on this machine and build the control plane's programs (once, about 11 minutes; K8S=1.33 builds this version)
+setup: ## Install what is missing on this machine and build the control plane's programs (once, about 14 minutes on 2 cores; K8S=1.33 builds this version)
 	@scripts/setup
 
 build: ## Build the release binaries of weft and weft-agent, and the test environment
