@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::{net::TcpListener, time::Duration};
+use std::{fs, net::TcpListener, time::Duration};
 
 use common::{in_namespace, ip};
 use nmstate::NetworkState;
@@ -68,4 +68,48 @@ fn a_peer_out_of_reach_before_a_change_costs_time_once_and_counts_not() {
             );
         });
     });
+}
+
+/// An ICMP error reaches the socket like an echo reply. It is none.
+#[test]
+fn an_icmp_error_does_not_count_as_an_answer() {
+    // With a raw socket, and with one for echo requests, which a host may allow everybody.
+    for groups in ["1 0", "0 0"] {
+        in_namespace(|| {
+            fs::write("/proc/sys/net/ipv4/ping_group_range", groups).unwrap();
+            ip("link add eth1 type veth peer name eth2");
+            for family in ["ipv4", "ipv6"] {
+                // After a tenth of a second without an answer to ARP, the kernel says so by ICMP.
+                let neighbors = format!("/proc/sys/net/{family}/neigh/eth1");
+                fs::write(format!("{neighbors}/mcast_solicit"), "1").unwrap();
+                fs::write(format!("{neighbors}/retrans_time_ms"), "100").unwrap();
+            }
+            ip("address add 192.0.2.1/24 dev eth1");
+            ip("address add 2001:db8::1/64 dev eth1 nodad");
+            ip("link set eth2 up");
+            ip("link set eth1 up");
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            let ask = |host: &str| {
+                let host = host.to_owned();
+                runtime.block_on(Peer::Icmp { host }.ask(&[]))
+            };
+            for (own, away) in [("192.0.2.1", "192.0.2.9"), ("2001:db8::1", "2001:db8::9")] {
+                ask(own).unwrap();
+                let error = ask(away).unwrap_err();
+                // A raw socket sees the error. The other one waits for a reply in vain.
+                let expected = if groups == "1 0" {
+                    format!("{own} sent an ICMP error")
+                } else {
+                    "timeout".to_owned()
+                };
+                assert!(
+                    error.to_lowercase().contains(&expected.to_lowercase()),
+                    "{error}"
+                );
+            }
+        });
+    }
 }

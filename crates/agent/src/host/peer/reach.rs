@@ -1,13 +1,27 @@
 //! Hosts, ports and web addresses.
 
-use std::net::IpAddr;
+use std::{
+    net::IpAddr,
+    sync::atomic::{AtomicU16, Ordering},
+};
 
 use http::{Request, Uri};
 use kube::{Client, Config, client::Body};
-use surge_ping::{Client as Icmp, Config as IcmpConfig, ICMP, PingIdentifier, PingSequence};
+use surge_ping::{
+    Client as Icmp, Config as IcmpConfig, ICMP, IcmpPacket, PingIdentifier, PingSequence,
+};
 use tokio::net::{TcpStream, lookup_host};
 
 use super::{TRY, causes};
+
+/// The type of an echo reply: RFC 792.
+const ECHO_REPLY: u8 = 0;
+/// The type of an echo reply over IPv6: RFC 4443, section 4.2.
+const ECHO_REPLY_V6: u8 = 129;
+
+/// The sequence number of the next echo request. Each has one of its own, so a late answer to an
+/// earlier request is not taken for the answer to this one.
+static NEXT: AtomicU16 = AtomicU16::new(0);
 
 /// Sends one echo request and waits for the reply. `device` is the index and name of the interface
 /// that it must leave by.
@@ -28,11 +42,37 @@ pub(super) async fn ping(address: IpAddr, device: Option<(u32, &str)>) -> Result
         pinger.scope_id(index);
     }
     pinger.timeout(TRY / 2);
-    pinger
-        .ping(PingSequence(0), b"weft")
+    let sequence = PingSequence(NEXT.fetch_add(1, Ordering::Relaxed));
+    let (packet, _) = pinger
+        .ping(sequence, b"weft")
         .await
-        .map(|_| ())
-        .map_err(|error| format!("{address}: {error}"))
+        .map_err(|error| format!("{address}: {error}"))?;
+    is_reply(&packet).map_err(|error| format!("{address}: {error}"))
+}
+
+/// Tells a reply from an error. A raw socket gets both, for example "destination unreachable" of a
+/// router, or of this host's kernel where nobody answers ARP.
+fn is_reply(packet: &IcmpPacket) -> Result<(), String> {
+    let (reply, kind, code, source) = match packet {
+        IcmpPacket::V4(packet) => (
+            ECHO_REPLY,
+            packet.get_icmp_type().0,
+            packet.get_icmp_code().0,
+            IpAddr::from(packet.get_source()),
+        ),
+        IcmpPacket::V6(packet) => (
+            ECHO_REPLY_V6,
+            packet.get_icmpv6_type().0,
+            packet.get_icmpv6_code().0,
+            IpAddr::from(packet.get_source()),
+        ),
+    };
+    if kind == reply {
+        return Ok(());
+    }
+    Err(format!(
+        "{source} sent an ICMP error of type {kind} and code {code} instead of an echo reply"
+    ))
 }
 
 pub(super) async fn icmp(host: &str) -> Result<(), String> {
