@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Lab, addresses, images, site::Site};
 
 impl Lab {
-    /// Do nodes and pods have addresses of both families?
+    /// Reports whether nodes and pods have addresses of both families.
     pub fn is_dual_stack(&self) -> bool {
         self.nodes[0].addresses().len() > 1
     }
