@@ -50,8 +50,8 @@ pub(super) async fn ping(address: IpAddr, device: Option<(u32, &str)>) -> Result
     is_reply(&packet).map_err(|error| format!("{address}: {error}"))
 }
 
-/// Tells a reply from an error. A raw socket gets both, for example "destination unreachable" of a
-/// router, or of this host's kernel where nobody answers ARP.
+/// Accepts a reply, and returns the words for an error. A raw socket gets both, for example
+/// "destination unreachable" of a router, or of this host's kernel if nobody answers ARP.
 fn is_reply(packet: &IcmpPacket) -> Result<(), String> {
     let (reply, kind, code, source) = match packet {
         IcmpPacket::V4(packet) => (
