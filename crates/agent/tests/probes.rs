@@ -70,16 +70,17 @@ fn a_peer_out_of_reach_before_a_change_costs_time_once_and_counts_not() {
     });
 }
 
-/// An ICMP error reaches the socket like an echo reply. It is none.
+/// surge-ping returns an ICMP error for the request in the same way as an echo reply.
 #[test]
 fn an_icmp_error_does_not_count_as_an_answer() {
-    // With a raw socket, and with one for echo requests, which a host may allow everybody.
+    // The groups that may open a ping socket (icmp(7)): none, so the agent opens a raw one, and
+    // root's.
     for groups in ["1 0", "0 0"] {
         in_namespace(|| {
             fs::write("/proc/sys/net/ipv4/ping_group_range", groups).unwrap();
             ip("link add eth1 type veth peer name eth2");
             for family in ["ipv4", "ipv6"] {
-                // After a tenth of a second without an answer to ARP, the kernel says so by ICMP.
+                // The kernel sends the ICMP error after a tenth of a second without an answer to ARP.
                 let neighbors = format!("/proc/sys/net/{family}/neigh/eth1");
                 fs::write(format!("{neighbors}/mcast_solicit"), "1").unwrap();
                 fs::write(format!("{neighbors}/retrans_time_ms"), "100").unwrap();

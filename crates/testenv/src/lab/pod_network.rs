@@ -1,12 +1,13 @@
 //! A network for the pods of a lab: the NetworkConfig that fits its addresses, and a way to bring it
 //! without an operator.
 
-use std::{fs, path::Path};
+use std::{path::Path, process::Command};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::{Lab, addresses, images, site::Site};
+use crate::command::{Input, output};
 
 impl Lab {
     /// Reports whether nodes and pods have addresses of both families.
@@ -43,43 +44,28 @@ impl Lab {
 
     /// Connects the nodes as an administrator without operators would: applies what
     /// `weft render-network` prints for Flannel, routed between hosts, and for kube-proxy. Returns
-    /// when all nodes are Ready.
+    /// when the pods of both run and all nodes are Ready.
     ///
     /// `weft` is the program, and `image` the image of Weft. The nodes need [`images::flannel`] and
     /// [`images::kube_proxy`].
     ///
     /// # Errors
-    /// `weft` or kubectl failed, or a node is not Ready after 90 seconds.
+    /// `weft` or kubectl failed, or it took more than 90 seconds until the pods run or the nodes are
+    /// Ready.
     pub async fn connect(&self, weft: &Path, image: &str) -> Result<()> {
-        let folder = tempfile::tempdir()?;
-        let file = |name: &str| folder.path().join(name);
         let flannel = json!({"type": "Flannel", "flannelConfig": {"backend": "host-gw"}});
-        let config = self.network_config(&flannel, "nftables");
-        fs::write(file("config.json"), config.to_string())?;
-        let lines = format!(
-            "FLANNEL_IMAGE={}\nKUBE_PROXY_IMAGE={}\nOPERATOR_IMAGE={image}\n",
-            images::FLANNEL,
-            images::KUBE_PROXY
-        );
-        fs::write(file("images"), lines)?;
+        let config = self.network_config(&flannel, "nftables").to_string();
         let api_server = Site::api_server();
-        let output = tokio::process::Command::new(weft)
-            .args(["render-network", "--out", "-", "--config"])
-            .arg(file("config.json"))
-            .arg("--images")
-            .arg(file("images"))
+        let mut command = Command::new(weft);
+        command
+            .args(["render-network", "--config", "-", "--out", "-"])
+            .env("FLANNEL_IMAGE", images::FLANNEL)
+            .env("KUBE_PROXY_IMAGE", images::KUBE_PROXY)
+            .env("OPERATOR_IMAGE", image)
             .env("KUBERNETES_SERVICE_HOST", api_server.ip().to_string())
-            .env("KUBERNETES_SERVICE_PORT", api_server.port().to_string())
-            .output()
-            .await
-            .with_context(|| format!("cannot run {}", weft.display()))?;
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.success(),
-            "weft render-network: {}: {stderr}",
-            output.status
-        );
-        let objects = String::from_utf8(output.stdout)?;
+            .env("KUBERNETES_SERVICE_PORT", api_server.port().to_string());
+        let output = output(command, Input::Text(&config)).await?;
+        let objects = output.success("weft render-network")?;
         self.control_plane()
             .kubectl_with_input(&["apply", "-f", "-"], &objects)
             .await?;

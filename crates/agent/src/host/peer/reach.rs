@@ -1,9 +1,6 @@
 //! Hosts, ports and web addresses.
 
-use std::{
-    net::IpAddr,
-    sync::atomic::{AtomicU16, Ordering},
-};
+use std::net::IpAddr;
 
 use http::{Request, Uri};
 use kube::{Client, Config, client::Body};
@@ -19,10 +16,6 @@ const ECHO_REPLY: u8 = 0;
 /// The type of an echo reply over IPv6: RFC 4443, section 4.2.
 const ECHO_REPLY_V6: u8 = 129;
 
-/// The sequence number of the next echo request. Each has one of its own, so a late answer to an
-/// earlier request is not taken for the answer to this one.
-static NEXT: AtomicU16 = AtomicU16::new(0);
-
 /// Sends one echo request and waits for the reply. `device` is the index and name of the interface
 /// that it must leave by.
 pub(super) async fn ping(address: IpAddr, device: Option<(u32, &str)>) -> Result<(), String> {
@@ -35,24 +28,24 @@ pub(super) async fn ping(address: IpAddr, device: Option<(u32, &str)>) -> Result
         config = config.interface(name);
     }
     let client = Icmp::new(&config.build()).map_err(|error| format!("no ICMP socket: {error}"))?;
-    let mut pinger = client
-        .pinger(address, PingIdentifier(std::process::id() as u16))
-        .await;
+    // A raw socket also gets the late reply to an earlier request, so each has an identifier of its
+    // own.
+    let identifier = PingIdentifier(rand::random());
+    let mut pinger = client.pinger(address, identifier).await;
     if let Some((index, _)) = device {
         pinger.scope_id(index);
     }
     pinger.timeout(TRY / 2);
-    let sequence = PingSequence(NEXT.fetch_add(1, Ordering::Relaxed));
     let (packet, _) = pinger
-        .ping(sequence, b"weft")
+        .ping(PingSequence(0), b"weft")
         .await
         .map_err(|error| format!("{address}: {error}"))?;
-    is_reply(&packet).map_err(|error| format!("{address}: {error}"))
+    expect_reply(&packet).map_err(|error| format!("{address}: {error}"))
 }
 
-/// Accepts a reply, and returns the words for an error. A raw socket gets both, for example
-/// "destination unreachable" of a router, or of this host's kernel if nobody answers ARP.
-fn is_reply(packet: &IcmpPacket) -> Result<(), String> {
+/// Accepts an echo reply, and refuses an ICMP error. A raw socket gets both: a router sends
+/// "destination unreachable", and so does the kernel of this host when ARP gets no answer.
+fn expect_reply(packet: &IcmpPacket) -> Result<(), String> {
     let (reply, kind, code, source) = match packet {
         IcmpPacket::V4(packet) => (
             ECHO_REPLY,
