@@ -10,7 +10,7 @@ CLUSTER := target/cluster
 CACHED := control-plane etcd-tools health helm krew olm olm-programs node-programs network-manager open-vswitch kernels services prometheus browser release-toolchain test-upgrade "cargo-program cargo-cyclonedx" "cargo-program cargo-deny" \
 	"cargo-program cargo-mutants" "cargo-program mdbook"
 
-.PHONY: help setup build images packages release test-release demo test test-e2e test-host test-kernels test-nodes test-pages test-placement test-upgrade test-versions test-long freeze fuzz mutants check docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
+.PHONY: help setup build images packages release test-release demo test test-all test-e2e test-host test-kernels test-nodes test-pages test-placement test-upgrade test-versions test-long freeze fuzz mutants check docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ gsub(/\$$\$$/, "$$", $$2); printf "  make %-14s %s\n", $$1, $$2 }'
@@ -37,8 +37,12 @@ test-release: ## Make a release from two clones, compare all bits, and run the p
 demo: ## Show it: a real control plane, Weft installed as a user would, everything Available; builds only what this needs (KEEP=1 leaves it up)
 	@scripts/demo
 
-test: setup ## Run all tests; each suite prints its time (K8S=1.33: those that start a control plane, with this version of Kubernetes)
+test: ## Run the tests that each change must pass, and prepare what they need (15 minutes on 2 cores once all is built; K8S=1.33: those with a control plane)
+	@scripts/setup test
 	@scripts/test
+
+test-all: setup ## Run everything: the site, all tests, those on real nodes and with the real Placement, and the demo (an hour and a half; K8S=1.33 as in test)
+	@scripts/test-all
 
 test-versions: setup ## Run the tests that start a control plane with every supported version of Kubernetes, and sum up
 	@scripts/test-versions
@@ -47,7 +51,7 @@ test-upgrade: setup ## Run each supported pair of parts of this tree and of FROM
 	@scripts/test-upgrade
 
 test-long: setup ## Run all tests, some exhaustively: a kill before and after every single write, five times the random histories
-	@WEFT_EXHAUSTIVE=1 scripts/test
+	@WEFT_EXHAUSTIVE=1 scripts/test --all
 
 test-host: setup ## Run the tests on hosts with a real NetworkManager each (network namespaces; root), or say what keeps them from running here
 	@scripts/test-host

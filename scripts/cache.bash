@@ -24,6 +24,7 @@ install_missing() {
   done
   ((${#missing[@]})) || return 0
   command -v apt-get >/dev/null || die "these programs' packages are missing: ${missing[*]}"
+  ((EUID == 0)) || die "these packages are missing, and only root can install them: apt-get install ${missing[*]}"
   say "$name: installing ${missing[*]}"
   { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >&2
 }

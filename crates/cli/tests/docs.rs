@@ -1180,6 +1180,120 @@ fn is_test(name: &str) -> bool {
         && !attributes.iter().any(|line| line.contains("ignore"))
 }
 
+/// A row of `testenv/gate`.
+enum Row<'a> {
+    /// The gate runs this test, and only such tests of its program.
+    Only(&'a str),
+    /// The gate leaves this program or this test out, for a reason.
+    LeftOut(&'a str, &'a str),
+    /// Only root runs this program.
+    Root(&'a str),
+}
+
+/// Reads the rows of the gate.
+fn gate(text: &str) -> Vec<Row<'_>> {
+    let rows = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    rows.map(|row| {
+        let words: Vec<_> = row.splitn(3, ' ').collect();
+        match words[..] {
+            [test] if test.contains("::") => Row::Only(test),
+            ["-", name, reason] => Row::LeftOut(name, reason.trim()),
+            ["root", file] if !file.contains("::") => Row::Root(file),
+            _ => panic!("testenv/gate: this row is none of the four kinds: {row}"),
+        }
+    })
+    .collect()
+}
+
+/// The files of tests that are programs of their own, by their path below `crates/`.
+fn test_programs() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for member in fs::read_dir(root().join("crates")).unwrap() {
+        let folder = member.unwrap().path().join("tests");
+        for entry in fs::read_dir(&folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            let file = if path.is_dir() {
+                path.join("main.rs")
+            } else {
+                path
+            };
+            if file.exists() && file.extension().is_some_and(|extension| extension == "rs") {
+                let file = file.strip_prefix(root().join("crates")).unwrap();
+                found.insert(file.to_string_lossy().into_owned());
+            }
+        }
+    }
+    found
+}
+
+/// The name that cargo gives the program of a file of tests: that of its folder in `tests/`, or its
+/// own.
+fn target_of(file: &str) -> &str {
+    let (_, inside) = file.split_once("/tests/").unwrap();
+    let name = inside.split('/').next().unwrap();
+    name.strip_suffix(".rs").unwrap_or(name)
+}
+
+#[test]
+fn the_gate_names_tests_and_programs_that_exist() {
+    let text = fs::read_to_string(root().join("testenv/gate")).unwrap();
+    let programs = test_programs();
+    assert!(
+        programs.contains("cli/tests/docs.rs") && programs.contains("cli/tests/system/main.rs"),
+        "{programs:?}"
+    );
+    let mut names = BTreeSet::new();
+    for row in gate(&text) {
+        let (name, reason) = match row {
+            Row::Only(name) => (name, "a test"),
+            Row::LeftOut(name, reason) => (name, reason),
+            Row::Root(name) => (name, "needs root"),
+        };
+        assert!(names.insert(name), "testenv/gate has {name} twice");
+        assert!(!reason.is_empty(), "testenv/gate: {name} needs a reason");
+        let there = if name.contains("::") {
+            is_test(name)
+        } else {
+            programs.contains(name)
+        };
+        assert!(there, "testenv/gate: there is no test or program {name}");
+    }
+}
+
+#[test]
+fn the_gate_takes_a_program_whole_or_names_its_tests() {
+    let text = fs::read_to_string(root().join("testenv/gate")).unwrap();
+    let (mut only, mut left_out, mut rows) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for row in gate(&text) {
+        match row {
+            Row::Only(name) => {
+                only.insert(target_of(name));
+            }
+            Row::LeftOut(name, _) if !name.contains("::") => {
+                left_out.insert(target_of(name));
+                rows.insert(name.to_owned());
+            }
+            Row::LeftOut(name, _) | Row::Root(name) => {
+                assert!(!left_out.contains(target_of(name)), "{name} is left out");
+                assert!(!only.contains(target_of(name)), "{name} is not taken whole");
+            }
+        }
+    }
+    assert_eq!(only, ["faults", "online", "system"].into());
+    assert!(only.is_disjoint(&left_out), "{only:?} and {left_out:?}");
+    // Cargo chooses programs by their names alone, so all of one name are left out.
+    let of_these_names: BTreeSet<String> = test_programs()
+        .into_iter()
+        .filter(|file| left_out.contains(target_of(file)))
+        .collect();
+    assert_eq!(
+        rows, of_these_names,
+        "left: testenv/gate, right: the programs of these names"
+    );
+}
+
 #[test]
 fn every_known_problem_is_shown_by_a_test_or_says_why_not() {
     let page = documents()

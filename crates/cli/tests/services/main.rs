@@ -1,6 +1,6 @@
 //! The operator's PlacementAPIs with the real Placement, MariaDB and Keystone: what it has written
 //! is read back from the API server and carried out as the kubelet would. `make test-placement`.
-//! The module `long` is left out of `make test`.
+//! `scripts/test --all` leaves the module `long` out.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cluster;

@@ -1,5 +1,5 @@
 //! OpenStack Placement, Keystone, MariaDB and Apache, as the other tests use them:
-//! `make test-placement`. The module `long` is left out of `make test`.
+//! `make test-placement`. `scripts/test --all` leaves the module `long` out.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
