@@ -8,7 +8,7 @@ TESTENV := target/release/weft-testenv
 CLUSTER := target/cluster
 # Scripts that keep something in the cache
 CACHED := control-plane etcd-tools health helm krew olm olm-programs node-programs network-manager open-vswitch kernels services prometheus browser release-toolchain test-upgrade "cargo-program cargo-cyclonedx" "cargo-program cargo-deny" \
-	"cargo-program cargo-mutants" "cargo-program mdbook"
+	"cargo-program cargo-mutants" "cargo-program cargo-nextest" "cargo-program mdbook"
 
 .PHONY: help setup build images packages release test-release demo test test-all test-e2e test-host test-kernels test-nodes test-pages test-placement test-upgrade test-versions test-long freeze fuzz mutants check docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
 
@@ -41,7 +41,7 @@ test: ## Run the tests that each change must pass, and prepare what they need (1
 	@scripts/setup test
 	@scripts/test
 
-test-all: setup ## Run everything: the site, all tests, those on real nodes and with the real Placement, and the demo (an hour and a half; K8S=1.33 as in test)
+test-all: setup ## Run all tests of this tree, those on real nodes and with the real Placement too, build the site, and run the demo (an hour and a half; K8S=1.33 as in test)
 	@scripts/test-all
 
 test-versions: setup ## Run the tests that start a control plane with every supported version of Kubernetes, and sum up
