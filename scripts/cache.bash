@@ -7,6 +7,10 @@ modules=$(cd "$(dirname "${BASH_SOURCE[0]}")/../testenv" && pwd)
 weft_cache=${WEFT_CACHE:-${XDG_CACHE_HOME:-${HOME:?HOME is not set: set WEFT_CACHE to a folder for the builds}/.cache}/weft}
 flags=(-trimpath)
 
+# Programs that would wait for a network without an end of their own. Those of Debian, Python, Node.js and Rust have limits. A build of the slowest program
+# takes five minutes on two cores.
+download_limit=900 build_limit=1800 lock_limit=3600
+
 say() { printf '%s\n' "$*" >&2; }
 die() { say "${name:?}: $*"; exit 1; }
 
@@ -26,7 +30,9 @@ install_missing() {
   command -v apt-get >/dev/null || die "these programs' packages are missing: ${missing[*]}"
   ((EUID == 0)) || die "these packages are missing, and only root can install them: apt-get install ${missing[*]}"
   say "$name: installing ${missing[*]}"
-  { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >&2
+  # It asks nothing, and waits while another one installs.
+  local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o "DPkg::Lock::Timeout=$download_limit")
+  { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "${missing[@]}"; } </dev/null >&2
 }
 
 # unpack SUITE PACKAGES FOLDER: FOLDER/usr gets usr/ of these packages of Debian, and of all that they need. Nothing is installed.
@@ -71,6 +77,14 @@ need_go() {
   Install it from https://go.dev/dl/, or allow Go to fetch it: GOTOOLCHAIN=auto."
 }
 
+# fetch_modules MODULE...: `go mod download`, with the module in the working directory
+fetch_modules() {
+  local status=0
+  timeout --foreground --kill-after=10 "$download_limit" go mod download "$@" || status=$?
+  if ((status == 124 || status == 137)); then say "$name: go mod download has not ended within $download_limit s: is the Go module proxy reachable?"; fi
+  return "$status"
+}
+
 # while_running PID LABEL: shows that PID is at work, until it ends: a live line on a terminal, a line each 30 s elsewhere
 while_running() {
   local pid=$1 label=$2 start=$SECONDS shown=0
@@ -91,10 +105,10 @@ build() {
   local folder=$1 program=$2 package=$3 start=$SECONDS ldflags
   ldflags="-s -w ${*:4}"
   mkdir -p "$(dirname "$work/$program")"
-  (cd "$folder" && exec go build "${flags[@]}" ${build_flags[@]+"${build_flags[@]}"} -ldflags="$ldflags" -o "$work/$program" "$package") >"$work/log" 2>&1 &
+  (cd "$folder" && exec timeout --kill-after=10 "$build_limit" go build "${flags[@]}" ${build_flags[@]+"${build_flags[@]}"} -ldflags="$ldflags" -o "$work/$program" "$package") >"$work/log" 2>&1 &
   building=$!
   while_running "$building" "$program"
-  wait "$building" || { cat "$work/log" >&2; die "building $program failed, see above (is the Go module proxy reachable?)"; }
+  wait "$building" || { cat "$work/log" >&2; die "building $program failed after $((SECONDS - start)) of at most $build_limit s, see above (is the Go module proxy reachable?)"; }
   building=
   say "  $(printf '%-28s %4d s' "$program" $((SECONDS - start)))"
 }
@@ -115,7 +129,7 @@ in_cache() {
   exec 9>"$cache/lock"
   if ! flock -n 9; then
     say "Another $name is building, waiting for it"
-    flock 9
+    flock -w "$lock_limit" 9 || die "another $name has been building for $lock_limit s: end it, it has locked $cache/lock"
   fi
   if "$complete" "$target"; then return; fi
   rm -rf "$target" "$cache"/.building.* # left by a build that was killed; nobody else builds, the lock is ours

@@ -6,6 +6,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use anyhow::{Context, Result, bail};
 use tokio::io::AsyncWriteExt;
 
+use crate::wait::COMMAND_LIMIT;
+
 /// Output and end of a command.
 #[derive(Debug)]
 pub struct Output {
@@ -23,10 +25,10 @@ pub(crate) enum Input<'a> {
     File(File),
 }
 
-/// Runs a command to its end. It is killed if the caller stops waiting.
+/// Runs a command to its end. It is killed if the caller stops waiting, and at [`COMMAND_LIMIT`].
 ///
 /// # Errors
-/// It cannot be started.
+/// It cannot be started, or does not end.
 pub(crate) async fn output(command: Command, input: Input<'_>) -> Result<Output> {
     let (stdin, text) = match input {
         Input::Text("") => (Stdio::null(), ""),
@@ -34,6 +36,10 @@ pub(crate) async fn output(command: Command, input: Input<'_>) -> Result<Output>
         Input::File(file) => (file.into(), ""),
     };
     let program = command.get_program().to_owned();
+    let arguments: Vec<_> = command
+        .get_args()
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
     let mut child = tokio::process::Command::from(command)
         .stdin(stdin)
         .stdout(Stdio::piped())
@@ -48,8 +54,16 @@ pub(crate) async fn output(command: Command, input: Input<'_>) -> Result<Output>
             let _ = stdin.write_all(text.as_bytes()).await;
         }
     };
-    let ((), output) = tokio::join!(write, child.wait_with_output());
-    let output = output?;
+    let run = async { tokio::join!(write, child.wait_with_output()).1 };
+    let output = tokio::time::timeout(COMMAND_LIMIT, run)
+        .await
+        .with_context(|| {
+            format!(
+                "{} {} has not ended within {COMMAND_LIMIT:?}",
+                program.display(),
+                arguments.join(" ")
+            )
+        })??;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ok(Output {
         status: output.status,
@@ -73,5 +87,22 @@ impl Output {
             );
         }
         Ok(self.stdout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    // The clock goes on as soon as nothing else is to do.
+    #[tokio::test(start_paused = true)]
+    async fn a_command_that_never_ends_is_named() {
+        let mut command = Command::new("sleep");
+        command.arg("1000");
+        let error = output(command, Input::Text("")).await.unwrap_err();
+        let error = error.to_string();
+        assert_eq!(error, "sleep 1000 has not ended within 240s");
     }
 }

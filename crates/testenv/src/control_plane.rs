@@ -34,6 +34,9 @@ pub const ADMIN: &str = "kubernetes-admin";
 /// with its start.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a client waits for the next part of an answer.
+const READ_TIMEOUT: Duration = Duration::from_secs(600);
+
 /// How etcd and its API server are reached on loopback.
 #[derive(Clone, Debug)]
 pub(crate) struct Etcd {
@@ -473,7 +476,8 @@ impl Drop for ControlPlane {
 }
 
 /// A client for a kubeconfig file. Unlike kube's default it does not send a request again that was
-/// answered with 429, 503 or 504 (kube goes on for minutes): a test must see what is there.
+/// answered with 429, 503 or 504 (kube goes on for minutes): a test must see what is there. It waits
+/// ten minutes at most for more of an answer: watches that see nothing end by themselves before.
 ///
 /// # Errors
 /// The file cannot be read or names no usable cluster.
@@ -485,6 +489,9 @@ pub async fn client_from(kubeconfig: &Path) -> Result<kube::Client> {
     let mut config =
         kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
     config.default_retry = false;
+    config.read_timeout = Some(READ_TIMEOUT);
+    // A connection may have been idle before the request.
+    config.reset_reader_on_write = true;
     Ok(kube::Client::try_from(config)?)
 }
 
@@ -511,4 +518,28 @@ pub(crate) fn token_of<'a>(
     found
         .map(|(token, _)| token.as_str())
         .with_context(|| format!("no token of {user}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    // The clock goes on as soon as nothing else is to do.
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_never_answers_ends_the_request() {
+        // The kernel accepts connections for it.
+        let mute = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let server = format!("http://{}", mute.local_addr().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = folder.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, pki::kubeconfig(&server, "", "admin", "token")).unwrap();
+        let client = client_from(&kubeconfig).await.unwrap();
+        let begin = tokio::time::Instant::now();
+        client.apiserver_version().await.unwrap_err();
+        assert_eq!(begin.elapsed().as_secs(), READ_TIMEOUT.as_secs());
+    }
 }

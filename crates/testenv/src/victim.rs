@@ -5,6 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::wait::{PATIENCE, blocking};
+
 /// A child process that is to be killed at a certain moment, known before the child is started. Set
 /// the hook first, start the child, then name it by [`is`](Self::is).
 ///
@@ -36,12 +38,15 @@ impl Victim {
         let _ = self.0.set(Pid::from_child(child));
     }
 
-    /// Sends SIGKILL to the child. Waits until it is known which one that is.
+    /// Sends SIGKILL to the child. Waits until it is known which one that is, but not for ever: a
+    /// test that has failed before names none.
     pub fn kill(&self) -> impl FnOnce() + Send + 'static {
         let pid = self.0.clone();
         move || {
-            // Fails only if it has ended and was waited for.
-            let _ = kill_process(*pid.wait(), Signal::KILL);
+            if let Ok(Some(pid)) = blocking(PATIENCE, || Ok(pid.get().copied())) {
+                // Fails only if it has ended and was waited for.
+                let _ = kill_process(pid, Signal::KILL);
+            }
         }
     }
 }

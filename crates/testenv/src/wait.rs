@@ -18,6 +18,13 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// busy ones.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// How long a command may take that runs to its end: less than the five minutes of a test, so that
+/// the test names the command.
+pub const COMMAND_LIMIT: Duration = Duration::from_secs(240);
+
+/// How long one look may go on after the limit of its wait: it may be a request to a busy machine.
+const LOOK: Duration = Duration::from_secs(60);
+
 /// Mostly a request to an API server that has other work to do as well.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -56,11 +63,21 @@ pub async fn wait_within<T>(
     }
 }
 
+/// Waits once for an answer of a program, or for its end. Fails the test if there is none within the
+/// limit.
+pub async fn answer_within<T>(limit: Duration, what: &str, answer: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(limit, answer).await {
+        Ok(answer) => answer,
+        Err(_) => panic!("{what}: no answer within {limit:?}"),
+    }
+}
+
 /// Looks until there is a result, with this pause between two looks. An inner `Err` says what there
 /// is instead.
 ///
 /// # Errors
-/// An outer `Err` of `look` ends the wait, and so does the limit.
+/// An outer `Err` of `look` ends the wait. So does the limit, and a minute later a look that does
+/// not end.
 pub(crate) async fn within<T>(
     limit: Duration,
     pause: Duration,
@@ -70,11 +87,16 @@ pub(crate) async fn within<T>(
     loop {
         // The last look starts after the deadline: a test that was kept from the processor does not
         // fail for that.
-        let last = Instant::now() > deadline;
-        match look().await? {
-            Ok(result) => return Ok(result),
-            Err(instead) if last => bail!("not within {limit:?}. Instead: {instead}"),
-            Err(_) => tokio::time::sleep(pause).await,
+        let now = Instant::now();
+        let last = now > deadline;
+        let rest = deadline.saturating_duration_since(now) + LOOK;
+        match tokio::time::timeout(rest, look()).await {
+            Err(_) => bail!("not within {limit:?}, and a look got no answer for {rest:?}"),
+            Ok(looked) => match looked? {
+                Ok(result) => return Ok(result),
+                Err(instead) if last => bail!("not within {limit:?}. Instead: {instead}"),
+                Err(_) => tokio::time::sleep(pause).await,
+            },
         }
     }
 }
@@ -94,5 +116,31 @@ pub(crate) fn blocking<T>(
             None if !last => thread::sleep(Duration::from_millis(2)),
             found => return Ok(found),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::future::pending;
+
+    use super::*;
+
+    // The clock of these tests goes on as soon as nothing else is to do.
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_never_ends_ends_the_wait() {
+        let error = within::<()>(PATIENCE, PAUSE, async || pending().await)
+            .await
+            .unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("a look got no answer"), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[should_panic(expected = "the probes: no answer within 60s")]
+    async fn an_answer_that_never_comes_fails_the_test() {
+        answer_within::<()>(PATIENCE, "the probes", pending()).await;
     }
 }

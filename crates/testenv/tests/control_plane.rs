@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
-use weft_testenv::{ControlPlane, Pods, Stage, Stuck, client_from};
+use weft_testenv::{ControlPlane, Pods, Stage, Stuck, client_from, wait::wait_until};
 
 fn daemon_set(name: &str, image: &str) -> String {
     format!(
@@ -458,15 +458,15 @@ async fn all_objects_are_read_while_some_of_them_go() {
         .await;
 
     let reads = async {
-        loop {
+        wait_until("the deleted objects are gone", async || {
             let stored = control_plane.stored().await.unwrap();
             let maps = stored.iter().find(|kind| kind.plural == "configmaps");
             let maps = maps.unwrap().objects.iter();
             let mut names = maps.map(|object| object["metadata"]["name"].as_str().unwrap());
-            if !names.any(|name| name.starts_with("gone-")) {
-                break;
-            }
-        }
+            let left = names.find(|name| name.starts_with("gone-"));
+            left.map_or(Ok(()), |left| Err(left.to_owned()))
+        })
+        .await;
     };
     let deletions = async {
         for name in names {

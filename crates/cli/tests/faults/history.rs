@@ -3,7 +3,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use futures::TryStreamExt;
@@ -31,14 +34,22 @@ pub struct History {
     /// Earlier writes are not in it.
     since: u64,
     events: Arc<Mutex<BTreeMap<u64, Event>>>,
-    // Ends the watches when it goes.
-    _watches: JoinSet<()>,
+    /// How often a watch has come to its end, and gone on.
+    renewed: Arc<AtomicUsize>,
+    /// The watches, which have no end. It ends them when it goes.
+    watches: Mutex<JoinSet<()>>,
 }
 
 impl History {
     /// From now on, of these kinds.
     pub async fn begin(cluster: &Cluster, of: &[Kind]) -> Self {
+        Self::begin_with(cluster, of, &WatchParams::default()).await
+    }
+
+    /// The same by watches with these parameters.
+    pub async fn begin_with(cluster: &Cluster, of: &[Kind], params: &WatchParams) -> Self {
         let events: Arc<Mutex<BTreeMap<u64, Event>>> = Arc::default();
+        let renewed: Arc<AtomicUsize> = Arc::default();
         let (mut watches, mut begun) = (JoinSet::new(), 0);
         for kind in of.iter().copied().chain([kinds::NETWORK_ADDONS_CONFIG]) {
             let api = cluster.api(kind, NAMESPACE);
@@ -55,19 +66,21 @@ impl History {
                 .resource_version
                 .unwrap();
             begun = number(&Value::from(since.as_str()));
-            let params = WatchParams::default().labels(labels).disable_bookmarks();
-            let stream = api.watch(&params, &since).await.unwrap();
-            let events = events.clone();
+            let params = params.clone().labels(labels);
+            let (events, renewed) = (events.clone(), renewed.clone());
             watches.spawn(async move {
-                let mut stream = std::pin::pin!(stream);
-                while let Some(event) = stream
-                    .try_next()
-                    .await
-                    .expect("a watch of the test's own goes on")
-                {
-                    if let Some((version, event)) = read(event, kind) {
-                        events.lock().unwrap().insert(version, event);
+                let mut version = since;
+                // The API server ends a watch after its time. The next one goes on from there.
+                loop {
+                    let stream = api.watch(&params, &version).await.unwrap();
+                    let mut stream = std::pin::pin!(stream);
+                    while let Some(event) = stream.try_next().await.unwrap() {
+                        version = version_of(&event);
+                        if let Some((version, event)) = read(event, kind) {
+                            events.lock().unwrap().insert(version, event);
+                        }
                     }
+                    renewed.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
@@ -75,8 +88,17 @@ impl History {
         Self {
             since: begun,
             events,
-            _watches: watches,
+            renewed,
+            watches: Mutex::new(watches),
         }
+    }
+
+    /// Its events by their versions. Fails the test if a watch has ended: events would be missing.
+    fn events(&self) -> MutexGuard<'_, BTreeMap<u64, Event>> {
+        if let Some(ended) = self.watches.lock().unwrap().try_join_next() {
+            panic!("a watch of the test's own has ended: {ended:?}");
+        }
+        self.events.lock().unwrap()
     }
 
     /// Waits until it has learned of everything up to this write of the resource. If all was put
@@ -84,7 +106,7 @@ impl History {
     pub async fn wait_for(&self, object: &Value) {
         let version = number(&object["metadata"]["resourceVersion"]);
         wait_until("the history knows this write", async || {
-            if version <= self.since || self.events.lock().unwrap().contains_key(&version) {
+            if version <= self.since || self.events().contains_key(&version) {
                 Ok(())
             } else {
                 Err(version.to_string())
@@ -93,11 +115,20 @@ impl History {
         .await;
     }
 
+    /// Waits until its watches have ended so often, and gone on.
+    pub async fn wait_renewed(&self, times: usize) {
+        wait_until("the watches go on", async || {
+            let renewed = self.renewed.load(Ordering::Relaxed);
+            (renewed >= times).then_some(()).ok_or(renewed.to_string())
+        })
+        .await;
+    }
+
     /// Fails if the resource was ever written with the claim that all is well while one of Weft's
     /// objects was gone. (A test that uses this never changes which objects there should be.)
     pub fn assert_honest(&self, when: &str) {
         let mut gone: BTreeMap<String, u64> = BTreeMap::new();
-        for (version, event) in self.events.lock().unwrap().iter() {
+        for (version, event) in self.events().iter() {
             match event {
                 Event::There(object) => drop(gone.remove(object)),
                 Event::Gone(object) => drop(gone.insert(object.clone(), *version)),
@@ -112,12 +143,21 @@ impl History {
 
     /// How often the resource was written with that claim.
     pub fn claims(&self) -> usize {
-        self.events
-            .lock()
-            .unwrap()
+        self.events()
             .values()
             .filter(|event| **event == Event::Claim)
             .count()
+    }
+}
+
+/// Where a watch goes on that has seen this event last.
+fn version_of(event: &WatchEvent<DynamicObject>) -> String {
+    match event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+            object.metadata.resource_version.clone().unwrap()
+        }
+        WatchEvent::Bookmark(bookmark) => bookmark.metadata.resource_version.clone(),
+        WatchEvent::Error(error) => panic!("a watch of the test's own ends: {error}"),
     }
 }
 
@@ -125,8 +165,7 @@ fn read(event: WatchEvent<DynamicObject>, kind: Kind) -> Option<(u64, Event)> {
     let (object, there) = match event {
         WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, true),
         WatchEvent::Deleted(object) => (object, false),
-        WatchEvent::Bookmark(_) => return None,
-        WatchEvent::Error(error) => panic!("a watch of the test's own ends: {error}"),
+        WatchEvent::Bookmark(_) | WatchEvent::Error(_) => return None,
     };
     let object = serde_json::to_value(object).unwrap();
     let version = number(&object["metadata"]["resourceVersion"]);

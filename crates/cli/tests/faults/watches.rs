@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use kube::api::WatchParams;
 use serde_json::{Value, json};
 use weft_addons::{Addons, settings::Settings};
 use weft_plan::{Domain, Kind, OWNER_LABEL, kinds};
@@ -74,6 +75,16 @@ async fn touch(cluster: &Cluster) {
     cluster
         .patch_resource(json!({"spec": {"nmstate": if asked { Value::Null } else { json!({}) }}}))
         .await;
+}
+
+#[tokio::test]
+async fn the_tests_own_watches_go_on_after_their_end() {
+    let cluster = Cluster::start_default().await;
+    let params = WatchParams::default().timeout(1);
+    let history = History::begin_with(&cluster, &[kinds::CONFIG_MAP], &params).await;
+    history.wait_renewed(4).await;
+    cluster.apply(&resource(&FULL)).await;
+    history.wait_for(&cluster.resource().await.unwrap()).await;
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use weft_plan::ObjectKey;
 
-use super::{Cluster, weft_binary};
+use super::{COMMAND_LIMIT, Cluster, answer_within, weft_binary};
 
 /// The plan of a change, and the objects that were there before.
 pub struct Planned {
@@ -111,7 +111,9 @@ impl Planned {
             .write_all(resource.as_bytes())
             .await
             .unwrap();
-        let output = child.wait_with_output().await.unwrap();
+        let output = answer_within(COMMAND_LIMIT, "weft plan", child.wait_with_output())
+            .await
+            .unwrap();
         let plan: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
         let mut before = Vec::new();

@@ -28,7 +28,9 @@ pub use effect::Planned;
 pub use idle::operator_is_idle;
 pub use operator::{Operator, OperatorOptions};
 pub use snapshot::{Snapshot, assert_same};
-pub use weft_testenv::wait::{PATIENCE, wait_until, wait_within, with_patience};
+pub use weft_testenv::wait::{
+    COMMAND_LIMIT, PATIENCE, answer_within, wait_until, wait_within, with_patience,
+};
 
 /// Reports whether everything is to be tried, however long that takes: `make test-long`.
 pub fn is_exhaustive() -> bool {

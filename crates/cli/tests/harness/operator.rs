@@ -16,6 +16,7 @@ use tokio::{
 use weft_testenv::{bound_command, proxy::Proxy, spawn_bound};
 
 use super::{
+    PATIENCE, answer_within,
     cluster::{Cluster, OPERATOR, weft_binary},
     wait_until,
 };
@@ -217,13 +218,16 @@ impl Operator {
 
     /// The same with more headers, each with its line end.
     pub async fn http_with(&self, path: &str, headers: &str) -> (u16, String, String) {
-        let mut stream = TcpStream::connect(self.address().await).await.unwrap();
-        stream
-            .write_all(format!("GET {path} HTTP/1.0\r\n{headers}\r\n").as_bytes())
-            .await
-            .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
+        let address = self.address().await;
+        let request = format!("GET {path} HTTP/1.0\r\n{headers}\r\n");
+        let exchange = async {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            answer
+        };
+        let answer = answer_within(PATIENCE, path, exchange).await;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         let code = head.split_whitespace().nth(1).unwrap().parse().unwrap();
         (code, head.to_lowercase(), body.to_owned())

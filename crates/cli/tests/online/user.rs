@@ -71,7 +71,9 @@ pub async fn run(kubeconfig: &Path, arguments: &[&str], stdin: &str) -> Run {
         .unwrap()
         .write_all(stdin.as_bytes())
         .await;
-    Run::of(child.wait_with_output().await.unwrap())
+    let what = format!("weft {}", arguments.join(" "));
+    let output = answer_within(COMMAND_LIMIT, &what, child.wait_with_output()).await;
+    Run::of(output.unwrap())
 }
 
 /// The command, in an environment that says nothing else to it.
@@ -185,11 +187,14 @@ impl Shown {
 
     /// Waits for the end of the program, and returns all further lines.
     pub async fn rest(mut self) -> String {
-        let mut rest = String::new();
-        while let Some(line) = self.0.recv().await {
-            rest += &format!("{line}\n");
-        }
-        rest
+        let read = async {
+            let mut rest = String::new();
+            while let Some(line) = self.0.recv().await {
+                rest += &format!("{line}\n");
+            }
+            rest
+        };
+        answer_within(COMMAND_LIMIT, "the rest of what is shown", read).await
     }
 }
 

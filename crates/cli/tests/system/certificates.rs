@@ -381,6 +381,8 @@ pub async fn weft_about(cluster: &Cluster, input: &str, arguments: &[&str]) -> S
         .write_all(input.as_bytes())
         .await
         .unwrap();
-    let output = child.wait_with_output().await.unwrap();
+    let output = answer_within(COMMAND_LIMIT, "a command", child.wait_with_output())
+        .await
+        .unwrap();
     String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
 }

@@ -481,6 +481,8 @@ async fn weft(cluster: &Cluster, arguments: &[&str], input: &str) -> String {
         .write_all(input.as_bytes())
         .await
         .unwrap();
-    let output = child.wait_with_output().await.unwrap();
+    let output = answer_within(COMMAND_LIMIT, "weft", child.wait_with_output())
+        .await
+        .unwrap();
     String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
 }

@@ -235,7 +235,8 @@ impl Server {
             kx_groups: groups,
             ..ring::default_provider()
         };
-        self.talk(provider, versions, "").await.map(drop)
+        let talk = self.talk(provider, versions, "");
+        answer_within(PATIENCE, "a handshake", talk).await.map(drop)
     }
 
     /// Requests a path, and returns the whole answer.
@@ -244,7 +245,8 @@ impl Server {
             .map(|token| format!("Authorization: Bearer {token}\r\n"))
             .unwrap_or_default();
         let request = format!("GET {path} HTTP/1.1\r\nHost: weft\r\n{authorization}\r\n");
-        self.talk(ring::default_provider(), MODERN, &request).await
+        let talk = self.talk(ring::default_provider(), MODERN, &request);
+        answer_within(PATIENCE, path, talk).await
     }
 
     async fn talk(

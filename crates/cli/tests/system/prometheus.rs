@@ -60,12 +60,16 @@ impl Prometheus {
 
     /// The data of an answer of its API.
     async fn get(&self, path: &str) -> Result<Value, String> {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
         let request = format!("GET /api/v1/{path} HTTP/1.0\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        let exchange = async {
+            let mut stream = TcpStream::connect(self.address).await.unwrap();
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).await.unwrap();
+            text
+        };
+        let text = answer_within(PATIENCE, path, exchange).await;
+        let (_, body) = text.split_once("\r\n\r\n").unwrap();
         let answer: Value = serde_json::from_str(body).map_err(|error| error.to_string())?;
         if answer["status"] == "success" {
             Ok(answer["data"].clone())

@@ -17,7 +17,7 @@ use kube::api::{
     Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
 };
 use weft_testenv::proxy::{Events, Fault, Match, Proxy, When};
-use weft_testenv::{ADMIN, ControlPlane, Victim};
+use weft_testenv::{ADMIN, ControlPlane, Victim, wait::wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

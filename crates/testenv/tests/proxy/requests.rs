@@ -100,7 +100,11 @@ async fn requests_go_wrong_as_told() {
         let maps = maps.clone();
         async move { create(&maps, "unanswered").await }
     });
-    while direct.get_opt("unanswered").await.unwrap().is_none() {}
+    wait_until("the unanswered request is carried out", async || {
+        let there = direct.get_opt("unanswered").await.unwrap();
+        there.map(drop).ok_or_else(|| "it is not".to_owned())
+    })
+    .await;
     assert!(!unanswered.is_finished(), "it is carried out at once");
     proxy.inject(
         Match::any().writes().name("answered-late"),

@@ -91,7 +91,9 @@ pub async fn weft(cluster: &Cluster, arguments: &[&str], stdin: &str) -> Output 
         .unwrap()
         .write_all(stdin.as_bytes())
         .await;
-    child.wait_with_output().await.unwrap()
+    answer_within(COMMAND_LIMIT, "weft", child.wait_with_output())
+        .await
+        .unwrap()
 }
 
 /// Returns both streams of the output.
