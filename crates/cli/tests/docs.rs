@@ -1201,7 +1201,7 @@ fn gate(text: &str) -> Vec<Row<'_>> {
             [test] if test.contains("::") => Row::Only(test),
             ["-", name, reason] => Row::LeftOut(name, reason.trim()),
             ["root", name] => Row::Root(name),
-            _ => panic!("testenv/gate: this row is none of the four kinds: {row}"),
+            _ => panic!("testenv/gate: this row is of no known kind: {row}"),
         }
     })
     .collect()

@@ -32,6 +32,11 @@ impl Crate {
                 slow-timeout = { period = "1s", terminate-after = 1, grace-period = "1s" }
                 [profile.default.junit]
                 path = "junit.xml"
+                [profile.again]
+                test-threads = 1
+                [profile.again.junit]
+                path = "junit.xml"
+                store-success-output = true
             "#,
         );
         // The child of the last one is in a process group of its own, which nextest does not end.
@@ -88,8 +93,11 @@ fn a_test_that_passes_the_second_time_is_flaky_and_fails_no_run() {
     assert_eq!(code, Some(0));
     assert!(text.contains("FLAKY tried::all fails_once"), "{text}");
     assert!(text.ends_with("2 passed, 0 failed, 1 flaky\n"), "{text}");
-    let first = tried.outputs("tried-all-fails_once").join("first.log");
-    assert!(fs::read_to_string(first).unwrap().contains("once"));
+    let outputs = tried.outputs("tried-all-fails_once");
+    for (log, text) in [("first.log", "panicked"), ("second.log", "... ok")] {
+        let log = fs::read_to_string(outputs.join(log)).unwrap();
+        assert!(log.contains(text), "{log}");
+    }
 }
 
 #[test]

@@ -96,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    // The clock goes on as soon as nothing else is to do.
+    // The paused clock of tokio advances to the next timer when nothing else is left to do.
     #[tokio::test(start_paused = true)]
     async fn a_command_that_never_ends_is_named() {
         let mut command = Command::new("sleep");

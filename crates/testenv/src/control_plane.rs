@@ -528,7 +528,7 @@ mod tests {
 
     use super::*;
 
-    // The clock goes on as soon as nothing else is to do.
+    // The paused clock of tokio advances to the next timer when nothing else is left to do.
     #[tokio::test(start_paused = true)]
     async fn a_server_that_never_answers_ends_the_request() {
         // The kernel accepts connections for it.

@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    // The clock of these tests goes on as soon as nothing else is to do.
+    // The paused clock of tokio advances to the next timer when nothing else is left to do.
 
     #[tokio::test(start_paused = true)]
     async fn a_look_that_never_ends_ends_the_wait() {

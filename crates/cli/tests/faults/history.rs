@@ -34,7 +34,7 @@ pub struct History {
     /// Earlier writes are not in it.
     since: u64,
     events: Arc<Mutex<BTreeMap<u64, Event>>>,
-    /// How often a watch has come to its end, and gone on.
+    /// How often a watch has come to its end, and another one has begun there.
     renewed: Arc<AtomicUsize>,
     /// The watches, which have no end. It ends them when it goes.
     watches: Mutex<JoinSet<()>>,
@@ -70,12 +70,12 @@ impl History {
             let (events, renewed) = (events.clone(), renewed.clone());
             watches.spawn(async move {
                 let mut version = since;
-                // The API server ends a watch after its time. The next one goes on from there.
+                // The API server ends a watch after its time. The next one begins there.
                 loop {
                     let stream = api.watch(&params, &version).await.unwrap();
                     let mut stream = std::pin::pin!(stream);
                     while let Some(event) = stream.try_next().await.unwrap() {
-                        version = version_of(&event);
+                        version = version_of(&event).unwrap_or(version);
                         if let Some((version, event)) = read(event, kind) {
                             events.lock().unwrap().insert(version, event);
                         }
@@ -115,9 +115,11 @@ impl History {
         .await;
     }
 
-    /// Waits until its watches have ended so often, and gone on.
+    /// Waits until its watches have ended so often.
     pub async fn wait_renewed(&self, times: usize) {
         wait_until("the watches go on", async || {
+            // Fails at once if one has ended for good.
+            drop(self.events());
             let renewed = self.renewed.load(Ordering::Relaxed);
             (renewed >= times).then_some(()).ok_or(renewed.to_string())
         })
@@ -150,14 +152,14 @@ impl History {
     }
 }
 
-/// Where a watch goes on that has seen this event last.
-fn version_of(event: &WatchEvent<DynamicObject>) -> String {
+/// The resourceVersion from which a watch continues that has seen this event last.
+fn version_of(event: &WatchEvent<DynamicObject>) -> Option<String> {
     match event {
         WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
-            object.metadata.resource_version.clone().unwrap()
+            object.metadata.resource_version.clone()
         }
-        WatchEvent::Bookmark(bookmark) => bookmark.metadata.resource_version.clone(),
-        WatchEvent::Error(error) => panic!("a watch of the test's own ends: {error}"),
+        WatchEvent::Bookmark(bookmark) => Some(bookmark.metadata.resource_version.clone()),
+        WatchEvent::Error(_) => None,
     }
 }
 
@@ -165,7 +167,8 @@ fn read(event: WatchEvent<DynamicObject>, kind: Kind) -> Option<(u64, Event)> {
     let (object, there) = match event {
         WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, true),
         WatchEvent::Deleted(object) => (object, false),
-        WatchEvent::Bookmark(_) | WatchEvent::Error(_) => return None,
+        WatchEvent::Bookmark(_) => return None,
+        WatchEvent::Error(error) => panic!("a watch of the test's own ends: {error}"),
     };
     let object = serde_json::to_value(object).unwrap();
     let version = number(&object["metadata"]["resourceVersion"]);
