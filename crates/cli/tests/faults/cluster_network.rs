@@ -172,7 +172,7 @@ async fn the_network_survives_a_kill_at_any_write() {
     };
     let cluster = Cluster::start(options).await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
-    let mut operator = Operator::start_via(&cluster, &proxy).await;
+    let mut operator = Operator::start_briefly_via(&cluster, &proxy).await;
     let mut reference = Vec::new();
     for step in STEPS {
         proxy.clear();
@@ -239,7 +239,7 @@ async fn the_network_survives_a_kill_at_any_write() {
                         "--ignore-not-found",
                     ])
                     .await;
-                operator = Operator::start_via(&cluster, &proxy).await;
+                operator = Operator::start_briefly_via(&cluster, &proxy).await;
                 step.finish(&cluster).await;
             }
             if step != Step::Remove {

@@ -11,9 +11,9 @@ use crate::{
     scenario::{self, resource},
 };
 
-/// How many renewals of the lease count as idle. The lease is renewed each second, and pauses grow
+/// How many renewals of the lease count as idle. The lease is renewed each 3.3 s, and pauses grow
 /// with the time that the trouble lasts: a timer would have come due by then.
-const RENEWALS: usize = 15;
+const RENEWALS: usize = 5;
 
 /// As [`operator_is_idle`], for many renewals of the lease.
 async fn stays_idle(proxy: &Proxy, during: &str) {

@@ -17,7 +17,7 @@ use crate::{
 
 /// Every step undisturbed: what it leads to, and how many writes it takes.
 async fn reference(cluster: &Cluster, proxy: &Proxy) -> Vec<(Outcome, usize)> {
-    let operator = Operator::start_via(cluster, proxy).await;
+    let operator = Operator::start_briefly_via(cluster, proxy).await;
     let mut outcomes = Vec::new();
     for step in STEPS {
         proxy.clear();
@@ -70,7 +70,7 @@ async fn killed(
     proxy.heal();
     if was_killed {
         expire_lease(cluster).await;
-        operator = Operator::start_via(cluster, proxy).await;
+        operator = Operator::start_briefly_via(cluster, proxy).await;
         step.finish(cluster).await;
     }
     (operator, was_killed)
@@ -129,7 +129,7 @@ async fn killed_at_any_write_it_comes_to_the_same_end() {
         .collect();
 
     let (mut kills, mut missed) = (0, Vec::new());
-    let mut operator = Operator::start_via(&cluster, &proxy).await;
+    let mut operator = Operator::start_briefly_via(&cluster, &proxy).await;
     // One life after the other. In each, every step has its kill, as long as there are writes left
     // to be killed at.
     for round in 0..plans.iter().map(Vec::len).max().unwrap_or_default() {
@@ -197,7 +197,7 @@ fn ranges(proxy: &Proxy) -> BTreeSet<(String, String)> {
 async fn dice_are_thrown_once() {
     let cluster = Cluster::start_default().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
-    let mut operator = Operator::start_via(&cluster, &proxy).await;
+    let mut operator = Operator::start_briefly_via(&cluster, &proxy).await;
     let mut drawn = BTreeSet::new();
     // The first writes: finalizer, inventory, first word in status, the first objects.
     let writes = if scenario::is_exhaustive() { 8 } else { 3 };
@@ -212,7 +212,7 @@ async fn dice_are_thrown_once() {
             .await;
         operator.wait().await;
         expire_lease(&cluster).await;
-        operator = Operator::start_via(&cluster, &proxy).await;
+        operator = Operator::start_briefly_via(&cluster, &proxy).await;
         cluster.wait_available().await;
         let ranges = ranges(&proxy);
         assert_eq!(
@@ -233,7 +233,7 @@ async fn dice_are_thrown_once() {
 async fn killed_during_the_installation_and_deleted_before_it_is_back() {
     let cluster = Cluster::start_default().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
-    let mut operator = Operator::start_via(&cluster, &proxy).await;
+    let mut operator = Operator::start_briefly_via(&cluster, &proxy).await;
     let both = |n| [(n, When::Before), (n, When::After)];
     let sample = vec![
         (1, When::After),
@@ -270,7 +270,7 @@ async fn killed_during_the_installation_and_deleted_before_it_is_back() {
                 "{error}"
             );
         }
-        operator = Operator::start_via(&cluster, &proxy).await;
+        operator = Operator::start_briefly_via(&cluster, &proxy).await;
         println!("killed {when:?} write {n}, deleted while it was down");
         scenario::gone(&cluster).await;
         wait_until("the operator is ready", async || {

@@ -249,7 +249,7 @@ async fn take(site: &Site<'_>, steps: [Step; 3]) -> ([usize; 3], usize) {
     let cluster = site.cluster;
     let users = cluster.leftovers().await;
     let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
-    let mut operator = Operator::start_via(cluster, &proxy).await;
+    let mut operator = Operator::start_briefly_via(cluster, &proxy).await;
     let mut reference = Vec::new();
     for step in steps {
         proxy.clear();
@@ -299,7 +299,7 @@ async fn take(site: &Site<'_>, steps: [Step; 3]) -> ([usize; 3], usize) {
                         "--ignore-not-found",
                     ])
                     .await;
-                operator = Operator::start_via(cluster, &proxy).await;
+                operator = Operator::start_briefly_via(cluster, &proxy).await;
                 step.finish(site, &users).await;
             }
             wait_until("the same end", async || {

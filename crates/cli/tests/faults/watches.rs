@@ -341,11 +341,11 @@ async fn a_new_leader_forgets_nothing_that_the_last_one_noted() {
         Proxy::start(&cluster.control_plane).await.unwrap(),
         Proxy::start(&cluster.control_plane).await.unwrap(),
     );
-    let leader = Operator::start_via(&cluster, &others).await;
+    let leader = Operator::start_briefly_via(&cluster, &others).await;
     leader.wait_leading().await;
     cluster.apply(&resource(&["multus: {}"])).await;
     cluster.wait_available().await;
-    let next = Operator::start_via(&cluster, &proxy).await;
+    let next = Operator::start_briefly_via(&cluster, &proxy).await;
     wait_until("the next one is warm", async || {
         if next.http("/readyz").await.0 == 200 {
             Ok(())
@@ -388,11 +388,11 @@ async fn a_new_leader_acts_on_the_newest_specification() {
         Proxy::start(&cluster.control_plane).await.unwrap(),
         Proxy::start(&cluster.control_plane).await.unwrap(),
     );
-    let leader = Operator::start_via(&cluster, &others).await;
+    let leader = Operator::start_briefly_via(&cluster, &others).await;
     leader.wait_leading().await;
     cluster.apply(&resource(&["multus: {}", "ovs: {}"])).await;
     cluster.wait_available().await;
-    let next = Operator::start_via(&cluster, &proxy).await;
+    let next = Operator::start_briefly_via(&cluster, &proxy).await;
     wait_until("the next one is warm", async || {
         if next.http("/readyz").await.0 == 200 {
             Ok(())

@@ -26,7 +26,7 @@ pub use cluster::{
 };
 pub use effect::Planned;
 pub use idle::operator_is_idle;
-pub use operator::{Operator, OperatorOptions};
+pub use operator::{Operator, OperatorOptions, SHORT_LEASE};
 pub use snapshot::{Snapshot, assert_same};
 pub use weft_testenv::wait::{
     COMMAND_LIMIT, PATIENCE, answer_within, wait_until, wait_within, with_patience,

@@ -21,11 +21,16 @@ use super::{
     wait_until,
 };
 
+/// The shortest lease there is, in seconds: where a test waits again and again for an operator that
+/// takes over.
+pub const SHORT_LEASE: u64 = 3;
+
 /// How an operator is started.
 pub struct OperatorOptions<'a> {
     /// Its requests go through this proxy. Else straight to the API server.
     pub proxy: Option<&'a Proxy>,
-    /// `--lease-seconds`, 3 by default: the least there is, so that a takeover comes soon.
+    /// `--lease-seconds`, 10 by default, so that a busy machine costs no operator its lease. With
+    /// [`SHORT_LEASE`] another one takes over sooner.
     pub lease_seconds: u64,
     /// `--pod-name`
     pub pod_name: &'a str,
@@ -41,7 +46,7 @@ impl Default for OperatorOptions<'_> {
     fn default() -> Self {
         Self {
             proxy: None,
-            lease_seconds: 3,
+            lease_seconds: 10,
             pod_name: OPERATOR,
             metrics: "probes",
             environment: &[],
@@ -104,7 +109,7 @@ impl Operator {
         }
     }
 
-    /// Straight to the API server, with a lease of 3 s.
+    /// Straight to the API server.
     pub async fn start_default(cluster: &Cluster) -> Self {
         Self::start(cluster, OperatorOptions::default()).await
     }
@@ -115,6 +120,19 @@ impl Operator {
             cluster,
             OperatorOptions {
                 proxy: Some(proxy),
+                ..Default::default()
+            },
+        )
+        .await
+    }
+
+    /// The same with a [`SHORT_LEASE`].
+    pub async fn start_briefly_via(cluster: &Cluster, proxy: &Proxy) -> Self {
+        Self::start(
+            cluster,
+            OperatorOptions {
+                proxy: Some(proxy),
+                lease_seconds: SHORT_LEASE,
                 ..Default::default()
             },
         )

@@ -254,7 +254,7 @@ pub async fn idle(cluster: &Cluster, proxy: &Proxy) {
             .count()
     };
     proxy
-        .wait_for(PATIENCE, |requests| renewals(requests) >= 4)
+        .wait_for(PATIENCE, |requests| renewals(requests) >= 2)
         .await
         .unwrap();
     only(proxy, &["watch"]);

@@ -127,7 +127,7 @@ pub async fn operator(cluster: &ControlPlane, deployment: &Value) -> Operator {
         .arg(kubeconfig.unwrap())
         .args(["--probe-address", "127.0.0.1:0"])
         .args(["--metrics-address", "127.0.0.1:0"])
-        .args(["--pod-name", "weft-operator-0", "--lease-seconds", "3"])
+        .args(["--pod-name", "weft-operator-0", "--lease-seconds", "10"])
         .env("POD_UID", "00000000-0000-4000-8000-000000000000")
         .env("OPERATOR_NAMESPACE", NAMESPACE)
         .stdin(Stdio::null())
