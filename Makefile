@@ -41,7 +41,7 @@ test: ## Run the tests that each change must pass, and prepare what they need (1
 	@scripts/setup test
 	@scripts/test
 
-test-all: setup ## Run all tests of this tree, those on real nodes and with the real Placement too, build the site, and run the demo (an hour and a half; K8S=1.33 as in test)
+test-all: setup ## Run all tests of this tree, those on real nodes and with the real Placement too, build the site, and run the demo (two hours; K8S=1.33 as in test)
 	@scripts/test-all
 
 test-versions: setup ## Run the tests that start a control plane with every supported version of Kubernetes, and sum up

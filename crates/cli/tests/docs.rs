@@ -8,6 +8,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use common::{printed, root, weft, weft_with_stdin};
@@ -1184,6 +1185,8 @@ fn is_test(name: &str) -> bool {
 enum Row<'a> {
     /// The gate runs this test, and only such tests of its program.
     Only(&'a str),
+    /// The same, where a host with NetworkManager can be started.
+    Host(&'a str),
     /// The gate leaves this program or this test out, for a reason.
     LeftOut(&'a str, &'a str),
     /// Only root runs this program, or this unit test.
@@ -1199,6 +1202,7 @@ fn gate(text: &str) -> Vec<Row<'_>> {
         let words: Vec<_> = row.splitn(3, ' ').collect();
         match words[..] {
             [test] if test.contains("::") => Row::Only(test),
+            ["host", test] if test.contains("::") => Row::Host(test),
             ["-", name, reason] => Row::LeftOut(name, reason.trim()),
             ["root", name] => Row::Root(name),
             _ => panic!("testenv/gate: this row is of no known kind: {row}"),
@@ -1247,7 +1251,7 @@ fn the_gate_names_tests_and_programs_that_exist() {
     let mut names = BTreeSet::new();
     for row in gate(&text) {
         let (name, reason) = match row {
-            Row::Only(name) => (name, "a test"),
+            Row::Only(name) | Row::Host(name) => (name, "a test"),
             Row::LeftOut(name, reason) => (name, reason),
             Row::Root(name) => (name, "needs root"),
         };
@@ -1268,7 +1272,7 @@ fn the_gate_takes_a_program_whole_or_names_its_tests() {
     let (mut only, mut left_out, mut rows) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for row in gate(&text) {
         match row {
-            Row::Only(name) => {
+            Row::Only(name) | Row::Host(name) => {
                 only.insert(target_of(name));
             }
             Row::LeftOut(name, _) if !name.contains("::") => {
@@ -1283,9 +1287,9 @@ fn the_gate_takes_a_program_whole_or_names_its_tests() {
             }
         }
     }
-    assert_eq!(only, ["faults", "online", "system"].into());
+    assert_eq!(only, ["faults", "host", "online", "system"].into());
     assert!(only.is_disjoint(&left_out), "{only:?} and {left_out:?}");
-    // Cargo chooses programs by their names alone, so all of one name are left out.
+    // A program is chosen by its name alone, so all of one name are left out.
     let of_these_names: BTreeSet<String> = test_programs()
         .into_iter()
         .filter(|file| left_out.contains(target_of(file)))
@@ -1294,6 +1298,88 @@ fn the_gate_takes_a_program_whole_or_names_its_tests() {
         rows, of_these_names,
         "left: testenv/gate, right: the programs of these names"
     );
+}
+
+/// The promises of the README that `testenv/gate` names, each with the tests that guard it.
+fn promises(gate: &str) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut found: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    let mut promise = None;
+    for line in gate.lines() {
+        if let Some(sentence) = line.strip_prefix("## ") {
+            promise = Some(sentence);
+            found.entry(sentence).or_default();
+        } else if line.starts_with('#') {
+            promise = None;
+        } else if let (Some(promise), Some(test)) = (promise, line.split(' ').next_back()) {
+            found
+                .entry(promise)
+                .or_default()
+                .extend(test.contains("::").then_some(test));
+        }
+    }
+    found
+}
+
+#[test]
+fn each_promise_of_the_readme_has_a_test_in_the_gate() {
+    let gate = fs::read_to_string(root().join("testenv/gate")).unwrap();
+    let promises = promises(&gate);
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (promise, tests) in &promises {
+        assert!(
+            words(&readme).contains(promise),
+            "README.md does not promise what testenv/gate names: {promise}"
+        );
+        assert!(!tests.is_empty(), "no test of the gate guards: {promise}");
+    }
+    let (_, reasons) = readme.split_once("Reasons to switch:").unwrap();
+    let (reasons, _) = reasons.split_once("\n## ").unwrap();
+    let reasons: Vec<_> = reasons.split("\n- ").skip(1).map(words).collect();
+    assert!(reasons.len() >= 7, "{reasons:?}");
+    for reason in reasons {
+        assert!(
+            promises.keys().any(|promise| reason.starts_with(promise)),
+            "testenv/gate has no test for this promise of README.md: {reason}"
+        );
+    }
+}
+
+#[test]
+fn each_promise_has_a_break_that_the_gate_must_see() {
+    let gate = fs::read_to_string(root().join("testenv/gate")).unwrap();
+    let mut broken = BTreeSet::new();
+    for entry in fs::read_dir(root().join("testenv/breaks")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let test = text.lines().find_map(|line| line.strip_prefix("Test: "));
+        let test = test.unwrap_or_else(|| panic!("{}: no line `Test: `", path.display()));
+        assert!(
+            gate.lines()
+                .any(|line| line.split(' ').next_back() == Some(test)),
+            "{}: the gate does not name {test}",
+            path.display()
+        );
+        broken.insert(test.to_owned());
+        let applies = Command::new("git")
+            .args(["apply", "--check"])
+            .arg(&path)
+            .current_dir(root())
+            .output()
+            .unwrap();
+        assert!(
+            applies.status.success(),
+            "{} does not apply. Bring it up to date: {}",
+            path.display(),
+            String::from_utf8_lossy(&applies.stderr)
+        );
+    }
+    for (promise, tests) in promises(&gate) {
+        assert!(
+            tests.iter().any(|test| broken.contains(*test)),
+            "testenv/breaks has no break of this promise: {promise}"
+        );
+    }
 }
 
 #[test]

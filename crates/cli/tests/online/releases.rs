@@ -349,6 +349,12 @@ async fn there_and_back(cluster: &Cluster, release: &str) {
     weft(cluster, &["release", "addons", "--yes"])
         .await
         .ended(0);
+    let resource = cluster.resource().await.unwrap();
+    assert_eq!(
+        resource["metadata"].get("finalizers"),
+        None,
+        "{release}: nobody would take it off"
+    );
     let given_back = cluster
         .get(kinds::DAEMON_SET, NAMESPACE, "multus")
         .await
