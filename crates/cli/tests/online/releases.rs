@@ -353,7 +353,7 @@ async fn there_and_back(cluster: &Cluster, release: &str) {
     assert_eq!(
         resource["metadata"].get("finalizers"),
         None,
-        "{release}: nobody would take it off"
+        "{release}: the original removes no finalizer of Weft"
     );
     let given_back = cluster
         .get(kinds::DAEMON_SET, NAMESPACE, "multus")
