@@ -1,6 +1,6 @@
 //! Watches that lag, lose events, end or begin late.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use kube::api::WatchParams;
 use serde_json::{Value, json};
@@ -9,16 +9,10 @@ use weft_plan::{Domain, Kind, OWNER_LABEL, kinds};
 use weft_testenv::proxy::{Events, Fault, Match, Proxy, Recorded};
 
 use crate::{
-    harness::{
-        Cluster, NAMESPACE, OPERATOR_USER, Operator, PATIENCE, condition, wait_until, wait_within,
-    },
+    harness::{Cluster, NAMESPACE, OPERATOR_USER, Operator, PATIENCE, condition, wait_until},
     history::History,
     scenario::{FULL, Step, is_exhaustive, resource, wait_same},
 };
-
-/// The API server removes a definition after it has seen that no object of it is left. It looks for
-/// a minute, and then begins again.
-const DEFINITION_GONE: Duration = Duration::from_secs(180);
 
 /// The kinds of Weft's objects. Not the namespace: the operator lives in it, and none that others
 /// would have to install.
@@ -109,19 +103,9 @@ async fn a_watch_that_lags_makes_no_liar() {
         // A definition stays for a moment after its deletion. An operator that sees it then rightly
         // waits for the watch. An operator that still looks at the cluster, because of the round
         // before, may have created another one already.
-        let limit = match kind == kinds::CUSTOM_RESOURCE_DEFINITION {
-            true => DEFINITION_GONE,
-            false => PATIENCE,
-        };
-        wait_within(limit, "it is gone", async || {
-            match cluster.get(kind, NAMESPACE, &name).await {
-                Some(now) if Some(&now["metadata"]["uid"]) == old.as_ref() => {
-                    Err(format!("{:#}\n{:#}", now["metadata"], now["status"]))
-                }
-                _ => Ok(()),
-            }
-        })
-        .await;
+        cluster
+            .wait_gone(kind, NAMESPACE, &name, &old.clone().unwrap())
+            .await;
         // No event has reported the deletion to the operator. The new generation makes it write
         // status, and it looks at the cluster before it does.
         touch(&cluster).await;
@@ -195,6 +179,9 @@ async fn lost_events_and_ended_watches_are_made_up_for() {
         }
         end();
         for (kind, name, old) in &deleted {
+            cluster
+                .wait_gone(*kind, NAMESPACE, name, &old.clone().unwrap())
+                .await;
             wait_back(&cluster, *kind, name, old).await;
         }
         history.wait_for(&cluster.wait_available().await).await;

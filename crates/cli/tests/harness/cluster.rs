@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
 };
 
 use kube::{
@@ -19,7 +20,7 @@ use weft_testenv::{AuditEvent, ControlPlane, Stage};
 use super::{
     health, reasons,
     snapshot::{self, Snapshot},
-    wait_until,
+    wait_until, wait_within,
 };
 
 /// The namespace of the operands and, with `--split`, of the operator, as shipped.
@@ -29,6 +30,11 @@ pub const OPERATOR: &str = "cluster-network-addons-operator";
 /// User name of the operator, as the API server sees it.
 pub const OPERATOR_USER: &str =
     "system:serviceaccount:cluster-network-addons:cluster-network-addons-operator";
+
+/// The API server looks for a minute if objects of a definition are left, and then begins again.
+const GONE: Duration = Duration::from_secs(180);
+/// Longer than the API server takes to remove a definition without objects.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
 
 /// Properties of a [`Cluster`].
 pub struct ClusterOptions {
@@ -245,6 +251,38 @@ impl Cluster {
             .delete(name, &Default::default())
             .await
             .unwrap_or_else(|error| panic!("delete {kind} {namespace}/{name}: {error}"));
+    }
+
+    /// Waits until the object with this uid, which somebody deleted, is gone. Another object may have
+    /// its name by then.
+    ///
+    /// The API server can forget a definition that it is about to remove: if its second try meets a
+    /// conflict, it waits for a change of the definition, and takes no notice of changes of the
+    /// condition Terminating (`crd_finalizer.go` of apiextensions-apiserver 0.37, `sync` and
+    /// `updateCustomResourceDefinition`). Definitions that are seconds old meet this. A new
+    /// annotation makes it try again.
+    pub async fn wait_gone(&self, kind: Kind, namespace: &str, name: &str, uid: &Value) {
+        let (mut next, mut tries) = (Instant::now() + TRY_AGAIN, 0);
+        wait_within(GONE, &format!("{kind} {name} is gone"), async || {
+            let now = match self.get(kind, namespace, name).await {
+                Some(now) if now["metadata"]["uid"] == *uid => now,
+                _ => return Ok(()),
+            };
+            if kind == kinds::CUSTOM_RESOURCE_DEFINITION && Instant::now() >= next {
+                (next, tries) = (Instant::now() + TRY_AGAIN, tries + 1);
+                let again = json!({"metadata": {
+                    "uid": uid,
+                    "annotations": {"tests.weft.network/try-again": tries.to_string()},
+                }});
+                // A conflict or 404 means that it is gone, and the next look shows it.
+                let _ = self
+                    .api(kind, namespace)
+                    .patch(name, &PatchParams::default(), &Patch::Merge(&again))
+                    .await;
+            }
+            Err(format!("{:#}\n{:#}", now["metadata"], now["status"]))
+        })
+        .await;
     }
 
     /// The resource that the operator serves, or `None`.
