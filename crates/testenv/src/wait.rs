@@ -25,7 +25,8 @@ pub const COMMAND_LIMIT: Duration = Duration::from_secs(240);
 /// How long one look may go on after the limit of its wait: it may be a request to a busy machine.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// Mostly a request to an API server that has other work to do as well.
+/// The first pause between two looks. Mostly a look is a request to an API server that has other
+/// work to do as well, so the pauses grow, see [`within`].
 const PAUSE: Duration = Duration::from_millis(50);
 
 tokio::task_local! {
@@ -72,8 +73,9 @@ pub async fn answer_within<T>(limit: Duration, what: &str, answer: impl Future<O
     }
 }
 
-/// Looks until there is a result, with this pause between two looks. An inner `Err` says what there
-/// is instead.
+/// Looks until there is a result, with this pause between the first two looks. Each pause is a
+/// quarter longer than the one before, up to ten times the first: else tests that wait for a busy
+/// API server keep it busy by their looks. An inner `Err` says what there is instead.
 ///
 /// # Errors
 /// An outer `Err` of `look` ends the wait. So does the limit, and a minute later a look that does
@@ -84,6 +86,8 @@ pub(crate) async fn within<T>(
     mut look: impl AsyncFnMut() -> Result<Result<T, String>>,
 ) -> Result<T> {
     let deadline = Instant::now() + limit;
+    let longest = pause * 10;
+    let mut pause = pause;
     loop {
         // The last look starts after the deadline: a test that was kept from the processor does not
         // fail for that.
@@ -95,7 +99,10 @@ pub(crate) async fn within<T>(
             Ok(looked) => match looked? {
                 Ok(result) => return Ok(result),
                 Err(instead) if last => bail!("not within {limit:?}. Instead: {instead}"),
-                Err(_) => tokio::time::sleep(pause).await,
+                Err(_) => {
+                    tokio::time::sleep(pause).await;
+                    pause = longest.min(pause * 5 / 4);
+                }
             },
         }
     }
@@ -136,6 +143,28 @@ mod tests {
             .unwrap_err();
         let error = error.to_string();
         assert!(error.contains("a look got no answer"), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_wait_looks_less_often_than_a_short_one() {
+        let (started, mut looks) = (tokio::time::Instant::now(), Vec::new());
+        let limit = Duration::from_secs(60);
+        // The clock of the limit is the machine's, so the looks end the wait.
+        let waited = within(limit, PAUSE, async || {
+            looks.push(started.elapsed());
+            Ok(if started.elapsed() > limit {
+                Ok(())
+            } else {
+                Err("not yet".to_owned())
+            })
+        });
+        waited.await.unwrap();
+        let within_a_second = looks
+            .iter()
+            .filter(|at| **at < Duration::from_secs(1))
+            .count();
+        assert!(within_a_second > 5, "{within_a_second}");
+        assert!(looks.len() < 150, "{}", looks.len());
     }
 
     #[tokio::test(start_paused = true)]
