@@ -253,7 +253,7 @@ impl Cluster {
             .unwrap_or_else(|error| panic!("delete {kind} {namespace}/{name}: {error}"));
     }
 
-    /// Waits until the object with this uid, which somebody deleted, is gone. Another object may have
+    /// Waits until the object with this uid, which the test deleted, is gone. Another object may have
     /// its name by then.
     ///
     /// The API server can forget a definition that it is about to remove: if its second try meets a

@@ -63,16 +63,23 @@ impl Controller {
     /// Runs until `stop`. Acts only while `leading`. The watches run always, so that a new leader
     /// starts warm.
     pub async fn run(self, mut leading: channel::Receiver<bool>, stop: CancellationToken) {
+        // A change of a PlacementAPI concerns its own namespace alone, which watches it, too.
+        let everywhere = self.shared.with_own_signal();
         let mut watches = JoinSet::new();
         for watch in self.watches() {
             self.shared.lock().expect(watch.source.clone());
+            let shared = match watch.source {
+                Source::Resources => &everywhere,
+                _ => &self.shared,
+            };
             watches.spawn(watch::run(
                 watch,
                 self.cluster.client().clone(),
-                self.shared.clone(),
+                shared.clone(),
                 self.metrics.clone(),
             ));
         }
+        let mut could_act = false;
         let mut served: BTreeMap<String, Notifier> = BTreeMap::new();
         let mut loops = JoinSet::new();
         loop {
@@ -86,10 +93,15 @@ impl Controller {
                     notifier
                 });
             }
-            // A change here may concern each of them.
-            served.values().for_each(Notifier::notify);
+            let may_act = self.shared.lock().may_act();
+            if may_act != could_act {
+                could_act = may_act;
+                served.values().for_each(Notifier::notify);
+            }
             tokio::select! {
-                () = self.shared.changed() => {}
+                () = everywhere.changed() => {}
+                // A change here may concern each of them.
+                () = self.shared.changed() => served.values().for_each(Notifier::notify),
                 changed = leading.changed() => if changed.is_err() { break },
                 () = stop.cancelled() => break,
                 // Watches never end by themselves. Without one of them, Weft would take all objects

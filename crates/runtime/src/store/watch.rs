@@ -48,6 +48,16 @@ impl Shared {
         }
     }
 
+    /// The same cache with a signal of its own: what feeds it through this one does not end the
+    /// wait of [`Self::changed`] of the other.
+    #[must_use]
+    pub fn with_own_signal(&self) -> Self {
+        Self {
+            changed: Arc::default(),
+            ..self.clone()
+        }
+    }
+
     /// The signal that the API server's data has gone back in time.
     pub fn rewind(&self) -> &Rewind {
         &self.rewind

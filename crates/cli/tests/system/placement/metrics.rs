@@ -76,3 +76,66 @@ async fn metrics_tell_of_each_placement_api() {
         wait_sample(&operator, metric, None).await;
     }
 }
+
+/// Each reconcile of a PlacementAPI changes its status, so waking all of them for a change of one
+/// would cost their number squared.
+#[tokio::test]
+async fn a_change_of_one_placement_api_wakes_no_other_namespace() {
+    const NAMESPACES: usize = 12;
+    const CHANGES: i64 = 10;
+    let cluster = Cluster::start(ClusterOptions {
+        manifests: &[
+            "--split",
+            "--domains",
+            "placement",
+            "--placement-namespaces",
+            "*",
+        ],
+        ..super::options()
+    })
+    .await;
+    let operator = Operator::start_default(&cluster).await;
+    let namespaces: Vec<String> = (0..NAMESPACES)
+        .map(|number| format!("site-{number}"))
+        .collect();
+    for namespace in &namespaces {
+        cluster.kubectl(&["create", "namespace", namespace]).await;
+        let object = placement_api("watched", &standalone())
+            .replace(&format!("{NAMESPACE:?}"), &format!("{namespace:?}"));
+        cluster.apply(&object).await;
+    }
+    let wait_observed = async |namespace: &str, generation: i64| {
+        wait_until(
+            &format!("{namespace} has observed generation {generation}"),
+            async || {
+                let live = cluster
+                    .get(kinds::PLACEMENT_API, namespace, "watched")
+                    .await
+                    .unwrap();
+                let message = condition(&live["status"], "InputReady")["message"].to_string();
+                if live["status"]["observedGeneration"] == generation
+                    && message.contains("placement-db")
+                {
+                    Ok(())
+                } else {
+                    Err(live["status"].to_string())
+                }
+            },
+        )
+        .await;
+    };
+    for namespace in &namespaces {
+        wait_observed(namespace, 1).await;
+    }
+    let before = operator.metric("weft_pass_seconds_count").await;
+    for generation in 2..2 + CHANGES {
+        let more = serde_json::json!({"spec": {"replicas": generation % 2}});
+        cluster
+            .patch(kinds::PLACEMENT_API, &namespaces[0], "watched", more)
+            .await;
+        wait_observed(&namespaces[0], generation).await;
+    }
+    let passes = operator.metric("weft_pass_seconds_count").await - before;
+    // A change takes a few, and each namespace may still see its own status.
+    assert!(passes < 100.0, "{passes} reconciles");
+}
