@@ -18,7 +18,7 @@ use weft_plan::{Kind, ObjectKey, kinds};
 use weft_testenv::{AuditEvent, ControlPlane, Stage};
 
 use super::{
-    health, reasons,
+    PATIENCE, health, reasons,
     snapshot::{self, Snapshot},
     wait_until, wait_within,
 };
@@ -32,7 +32,7 @@ pub const OPERATOR_USER: &str =
     "system:serviceaccount:cluster-network-addons:cluster-network-addons-operator";
 
 /// The API server looks for a minute if objects of a definition are left, and then begins again.
-const GONE: Duration = Duration::from_secs(180);
+const DEFINITION_GONE: Duration = Duration::from_secs(180);
 /// Longer than the API server takes to remove a definition without objects.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 
@@ -259,30 +259,45 @@ impl Cluster {
     /// The API server can forget a definition that it is about to remove: if its second try meets a
     /// conflict, it waits for a change of the definition, and takes no notice of changes of the
     /// condition Terminating (`crd_finalizer.go` of apiextensions-apiserver 0.37, `sync` and
-    /// `updateCustomResourceDefinition`). Definitions that are seconds old meet this. A new
-    /// annotation makes it try again.
+    /// `updateCustomResourceDefinition`). The tests met this with a definition that was seconds
+    /// old. A new annotation makes the API server try again.
     pub async fn wait_gone(&self, kind: Kind, namespace: &str, name: &str, uid: &Value) {
+        let is_definition = kind == kinds::CUSTOM_RESOURCE_DEFINITION;
+        let limit = if is_definition {
+            DEFINITION_GONE
+        } else {
+            PATIENCE
+        };
         let (mut next, mut tries) = (Instant::now() + TRY_AGAIN, 0);
-        wait_within(GONE, &format!("{kind} {name} is gone"), async || {
+        wait_within(limit, &format!("{kind} {name} is gone"), async || {
             let now = match self.get(kind, namespace, name).await {
                 Some(now) if now["metadata"]["uid"] == *uid => now,
                 _ => return Ok(()),
             };
-            if kind == kinds::CUSTOM_RESOURCE_DEFINITION && Instant::now() >= next {
+            if is_definition && Instant::now() >= next {
                 (next, tries) = (Instant::now() + TRY_AGAIN, tries + 1);
-                let again = json!({"metadata": {
-                    "uid": uid,
-                    "annotations": {"tests.weft.network/try-again": tries.to_string()},
-                }});
-                // A conflict or 404 means that it is gone, and the next look shows it.
-                let _ = self
-                    .api(kind, namespace)
-                    .patch(name, &PatchParams::default(), &Patch::Merge(&again))
-                    .await;
+                self.annotate_again(kind, name, uid, tries).await;
             }
             Err(format!("{:#}\n{:#}", now["metadata"], now["status"]))
         })
         .await;
+    }
+
+    /// Changes an annotation of the object with this uid, if it is still there.
+    async fn annotate_again(&self, kind: Kind, name: &str, uid: &Value, tries: usize) {
+        let again = json!({"metadata": {
+            "uid": uid,
+            "annotations": {"tests.weft.network/try-again": tries.to_string()},
+        }});
+        let patched = self
+            .api(kind, "")
+            .patch(name, &PatchParams::default(), &Patch::Merge(&again))
+            .await;
+        match patched {
+            // It is gone, or another object has its name.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            patched => drop(patched.unwrap_or_else(|error| panic!("patch {kind} {name}: {error}"))),
+        }
     }
 
     /// The resource that the operator serves, or `None`.

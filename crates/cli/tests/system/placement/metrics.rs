@@ -1,8 +1,11 @@
 //! The view of a monitoring system on a PlacementAPI.
 
+use serde_json::{Value, json};
 use weft_plan::kinds;
 
-use super::{NAMESPACE, placement_api, standalone, start, wait_condition, wait_ready};
+use super::{
+    NAMESPACE, everywhere, placement_api, site::Site, standalone, start, wait_condition, wait_ready,
+};
 use crate::harness::*;
 
 /// A sample of the PlacementAPI `watched`, if it is there.
@@ -83,26 +86,17 @@ async fn metrics_tell_of_each_placement_api() {
 async fn a_change_of_one_placement_api_wakes_no_other_namespace() {
     const NAMESPACES: usize = 12;
     const CHANGES: i64 = 10;
-    let cluster = Cluster::start(ClusterOptions {
-        manifests: &[
-            "--split",
-            "--domains",
-            "placement",
-            "--placement-namespaces",
-            "*",
-        ],
-        ..super::options()
-    })
-    .await;
+    let cluster = Cluster::start(everywhere()).await;
     let operator = Operator::start_default(&cluster).await;
     let namespaces: Vec<String> = (0..NAMESPACES)
         .map(|number| format!("site-{number}"))
         .collect();
+    let object: Value = serde_json::from_str(&placement_api("watched", &standalone())).unwrap();
     for namespace in &namespaces {
-        cluster.kubectl(&["create", "namespace", namespace]).await;
-        let object = placement_api("watched", &standalone())
-            .replace(&format!("{NAMESPACE:?}"), &format!("{namespace:?}"));
-        cluster.apply(&object).await;
+        Site::new(&cluster, namespace)
+            .await
+            .put(object.clone())
+            .await;
     }
     let wait_observed = async |namespace: &str, generation: i64| {
         wait_until(
@@ -129,7 +123,7 @@ async fn a_change_of_one_placement_api_wakes_no_other_namespace() {
     }
     let before = operator.metric("weft_pass_seconds_count").await;
     for generation in 2..2 + CHANGES {
-        let more = serde_json::json!({"spec": {"replicas": generation % 2}});
+        let more = json!({"spec": {"replicas": generation % 2}});
         cluster
             .patch(kinds::PLACEMENT_API, &namespaces[0], "watched", more)
             .await;

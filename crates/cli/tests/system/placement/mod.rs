@@ -38,6 +38,20 @@ pub fn options() -> ClusterOptions {
     }
 }
 
+/// The same with an operator that serves all namespaces.
+pub fn everywhere() -> ClusterOptions {
+    ClusterOptions {
+        manifests: &[
+            "--split",
+            "--domains",
+            "placement",
+            "--placement-namespaces",
+            "*",
+        ],
+        ..options()
+    }
+}
+
 /// A PlacementAPI of this name.
 pub fn placement_api(name: &str, spec: &Value) -> String {
     json!({

@@ -25,7 +25,7 @@ use std::panic::AssertUnwindSafe;
 use futures::{FutureExt, StreamExt, future::LocalBoxFuture};
 use weft_testenv::{Pods, Stage, Stuck, played};
 
-use super::{options, site::Site};
+use super::{everywhere, site::Site};
 use crate::harness::*;
 
 /// Pods with this image never become ready.
@@ -91,14 +91,7 @@ async fn placement_does_what_placement_operator_did() {
     let stages = vec![Stage::stuck(Pods::with_image(UNREADY), Stuck::Unready)];
     let cluster = Cluster::start(ClusterOptions {
         stages,
-        manifests: &[
-            "--split",
-            "--domains",
-            "placement",
-            "--placement-namespaces",
-            "*",
-        ],
-        ..options()
+        ..everywhere()
     })
     .await;
     let network =
