@@ -26,43 +26,44 @@ gen-k8s-check:
 gen-manifests: build
 	$(WEFT) manifests --split --domains addons -o $(DEPLOY_DIR)
 generate-doc:
-	WEFT_GENERATE=1 cargo test --quiet -p weft --test docs
+	WEFT_GENERATE=1 cargo test --quiet -p weft --test cli docs::
 
 manager manifest-templator: build
 docker-build docker-build-operator: images
-docker-push docker-push-operator cluster-operator-push:
-	$(call instead,push target/images/weft.tar and weft-agent.tar of 'make images' with any client of registries: skopeo copy oci-archive:target/images/weft.tar docker://REGISTRY/weft:TAG)
+docker-push docker-push-operator:
+	@scripts/push
+cluster-operator-push:
+	@scripts/push --build
 docker-build-registry: packages
-	@cargo run --quiet --release -p weft-images -- --olm target/packages/olm
+	@scripts/build weft weft-agent weft-testenv weft-images
+	@target/release/weft-images --olm target/packages/olm
 docker-push-registry:
-	$(call instead,push target/images/weft-bundle.tar and weft-catalog.tar of 'make docker-build-registry' with any client of registries)
+	@scripts/push weft-bundle weft-catalog
 cluster-sync cluster-operator-install: build
 	@IMAGE=$(IMAGE) scripts/cluster-sync
 
 test/unit:
 	cargo test --workspace --lib
-# With a cluster and an image, the suite runs there, as the original's does. Without, each test starts a control plane.
-ifneq ($(and $(KUBECONFIG),$(IMAGE)),)
+# The suite runs in a cluster, as the original's does: with Weft from an image, or with the operator that is installed there.
+ifneq ($(and $(KUBECONFIG),$(IMAGE)$(INSTALLED)),)
 test/e2e/workflow functest: test-e2e
 else
-test/e2e/workflow: setup
-	cargo test -p weft --test system
-functest: test/e2e/workflow test/e2e/lifecycle test/e2e/monitoring
+test/e2e/workflow functest:
+	$(call instead,not set: $(strip $(if $(KUBECONFIG),,KUBECONFIG) $(if $(IMAGE)$(INSTALLED),,IMAGE)). The suite runs in your cluster: name it by KUBECONFIG=FILE. It installs Weft from IMAGE=registry.example/weft:TAG and AGENT_IMAGE=registry.example/weft-agent:TAG. With INSTALLED=1 instead it tests the operator that is installed there. Without a cluster 'make test' runs Weft's own tests)
 endif
 test/e2e/lifecycle: setup
-	cargo test -p weft --test online
+	cargo test -p weft-system-tests commands::
 test/e2e/monitoring: setup
-	cargo test -p weft --test system monitoring:: prometheus:: metrics::
-	cargo test -p weft --test monitoring
+	cargo test -p weft-system-tests --test system -- system::monitoring:: system::prometheus:: system::metrics:: system::alerts::
 prom-rules-verify lint-metrics lint-monitoring:
-	cargo test -p weft --test monitoring
+	cargo test -p weft-system-tests system::alerts::
 
 vendor:
 	$(call instead,dependencies are not in the tree. 'cargo fetch' downloads them)
 release-notes:
 	$(call instead,'make release' takes them from CHANGELOG.md)
 prepare-patch prepare-minor prepare-major:
-	$(call instead,set the version in Cargo.toml and CHANGELOG.md)
+	@scripts/prepare-version $(@:prepare-%=%)
 bump-%:
 	$(call instead,the images of the components are in crates/addons/src/settings.rs)
 bump-all auto-bumper statify-components:

@@ -102,7 +102,9 @@ pub const ALL: [Domain; 4] = [
         example: "node-network/linux-bridge-without-vlans.yaml",
         images: &[],
         parts: &[
+            Part::Validate,
             Part::Plan,
+            Part::LargeHosts,
             Part::Freshness,
             Part::Reboot,
             Part::Apply,

@@ -19,7 +19,9 @@ use tokio::{
     sync::OnceCell,
 };
 use weft_plan::Live;
-use weft_testenv::{ADMIN, AuditEvent, ControlPlane, bound_command, proxy::Proxy, spawn_bound};
+use weft_testenv::{
+    ADMIN, AuditEvent, ControlPlane, bound_command, played, proxy::Proxy, spawn_bound,
+};
 
 use crate::{audit, domain::Domain, objects::Applied, rest::Rest, wait};
 
@@ -133,7 +135,12 @@ impl<'a> Lab<'a> {
             env,
         };
         match setup.domain.name {
-            "addons" => lab.play_kubemacpool().await?,
+            "addons" => {
+                lab.control_plane
+                    .kubectl_with_input(&["apply", "-f", "-"], played::KUBEVIRT)
+                    .await?;
+                lab.play_kubemacpool().await?;
+            }
             "cluster-network" => lab.play_cluster().await?,
             "placement" => lab.make_secrets().await?,
             _ => {}

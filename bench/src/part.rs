@@ -23,8 +23,12 @@ pub enum Part {
     Removal,
     /// From a configuration to its objects, without a cluster
     Render,
+    /// From 1,000 small policies, and from a folder of 930 files, to the verdict about each object
+    Validate,
     /// From a policy and the states of 500 and 5,000 nodes in a file to the plan of each node
     Plan,
+    /// The same for 1 and 40 nodes with 3,000 interfaces each: time, and memory
+    LargeHosts,
     /// Size of the stripped binary
     Size,
     /// From a change on a host to its NodeNetworkState, with 20, 200 and 1,000 interfaces

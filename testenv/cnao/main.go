@@ -1,5 +1,6 @@
 // Prints the objects that cluster-network-addons-operator makes for a full configuration on a cluster that is not OpenShift: the templates of its module,
-// rendered as its operator renders them. Images come from the operator's variables.
+// rendered as its operator renders them. Images come from the operator's variables. The configuration comes from PLACEMENT (as JSON, for both halves),
+// TLS_MIN_VERSION and TLS_CIPHERS (Go's names, as the KubeVirt IPAM controller gets them).
 package main
 
 import (
@@ -30,7 +31,14 @@ func main() {
 	if len(os.Args) != 2 {
 		log.Fatal("usage: cnao DATA")
 	}
-	placement := map[string]any{"Affinity": map[string]any{}, "NodeSelector": map[string]any{}, "Tolerations": []any{}}
+	var placement struct {
+		Affinity     map[string]any    `json:"affinity"`
+		NodeSelector map[string]string `json:"nodeSelector"`
+		Tolerations  []any             `json:"tolerations"`
+	}
+	if err := json.Unmarshal([]byte(os.Getenv("PLACEMENT")), &placement); err != nil {
+		log.Fatal("PLACEMENT: ", err)
+	}
 	data := map[string]any{
 		"Namespace":                   "cluster-network-addons",
 		"ImagePullPolicy":             "IfNotPresent",
@@ -50,8 +58,8 @@ func main() {
 		"CAOverlapInterval":           "24h0m0s",
 		"CertRotateInterval":          "24h0m0s",
 		"CertOverlapInterval":         "8h0m0s",
-		"TLSSecurityProfileCiphers":   "",
-		"TLSMinVersion":               "VersionTLS13",
+		"TLSSecurityProfileCiphers":   os.Getenv("TLS_CIPHERS"),
+		"TLSMinVersion":               os.Getenv("TLS_MIN_VERSION"),
 		"DevicePluginConfigName":      "macvtap-deviceplugin-config",
 		"HostCRISocketPath":           "/run/crio/crio.sock",
 		"Domain":                      "",

@@ -5,13 +5,16 @@ mod drift;
 pub mod hosts;
 mod idle;
 mod install;
+mod large_hosts;
 mod memory;
+mod offline;
 mod plan;
 mod removal;
 mod render;
 mod restart;
 mod service;
 mod size;
+mod validate;
 
 use anyhow::Result;
 
@@ -29,7 +32,9 @@ pub async fn measure(part: Part, setup: &Setup, args: &Args) -> Result<Vec<Figur
         Part::Drift => drift::measure(setup).await,
         Part::Removal => removal::measure(setup).await,
         Part::Render => render::measure(setup),
+        Part::Validate => validate::measure(setup),
         Part::Plan => plan::measure(setup),
+        Part::LargeHosts => large_hosts::measure(setup),
         Part::Size => size::measure(setup),
         Part::Freshness => hosts::freshness::measure().await,
         Part::Reboot => hosts::reboot::measure().await,

@@ -1,17 +1,12 @@
 //! From a policy and the states of a fleet in a file to the plan of each node, by `weft plan
 //! --state`. The time for each node shows whether it grows with their number.
 
-use std::{
-    fmt::Write as _,
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    time::Instant,
-};
+use std::{ffi::OsStr, fmt::Write as _, fs};
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use serde_json::json;
 
+use super::offline::{Folder, run};
 use crate::{
     figure::{Figure, Unit},
     lab::Setup,
@@ -26,7 +21,7 @@ const CARDS: u32 = 8;
 const GROWTH: f64 = 2.0;
 
 pub fn measure(setup: &Setup) -> Result<Vec<Figure>> {
-    let folder = Folder::new()?;
+    let folder = Folder::new("plan")?;
     let policy = folder.0.join("policy.yaml");
     fs::write(
         &policy,
@@ -43,7 +38,14 @@ pub fn measure(setup: &Setup) -> Result<Vec<Figure>> {
                 yaml_of(nodes)
             };
             fs::write(&states, &text)?;
-            let seconds = plan(&setup.weft, &policy, &states)?;
+            let arguments = ["plan", "-o", "json", "-f"].map(OsStr::new);
+            let files = [
+                policy.as_os_str(),
+                OsStr::new("--state"),
+                states.as_os_str(),
+            ];
+            // With 1, something would change.
+            let seconds = run(&setup.weft, &[&arguments[..], &files].concat(), 1)?.seconds;
             of_one.push(seconds / f64::from(nodes));
             let mebibytes = text.len() / 1_048_576;
             figures.push(
@@ -68,24 +70,6 @@ pub fn measure(setup: &Setup) -> Result<Vec<Figure>> {
         }
     }
     Ok(figures)
-}
-
-/// Returns how many seconds a plan takes.
-fn plan(weft: &Path, policy: &Path, states: &Path) -> Result<f64> {
-    let start = Instant::now();
-    let status = Command::new(weft)
-        .args(["plan", "-o", "json", "-f"])
-        .arg(policy)
-        .arg("--state")
-        .arg(states)
-        .stdout(Stdio::null())
-        .status()
-        .context("weft cannot be started")?;
-    match status.code() {
-        // Something would change.
-        Some(1) => Ok(start.elapsed().as_secs_f64()),
-        code => bail!("weft plan ended with {code:?}"),
-    }
 }
 
 fn json_of(nodes: u32) -> String {
@@ -126,22 +110,4 @@ fn yaml_of(nodes: u32) -> String {
         }
     }
     text
-}
-
-/// A folder for the files of this part, which goes with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("weft-bench-plan-{}", std::process::id()));
-        fs::create_dir_all(&path)
-            .with_context(|| format!("cannot make the folder {}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }

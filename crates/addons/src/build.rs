@@ -135,9 +135,9 @@ pub(crate) fn units(
     if nmstate::is_ours(effective, facts) {
         units.push((nmstate::UNIT, nmstate::objects()?));
     }
-    let monitoring = monitoring::objects(&overlay)?;
-    if !monitoring.is_empty() {
-        units.push(("monitoring", monitoring));
+    let objects = monitoring::objects(&overlay)?;
+    if !objects.is_empty() {
+        units.push((monitoring::UNIT, objects));
     }
     units.push(("network-policy", shared::network_policy(&overlay)?));
 
@@ -205,20 +205,27 @@ pub(crate) fn certificates(
 
 /// Units that must wait, because the cluster lacks a requirement of their components.
 pub(crate) fn waits(effective: &Effective, settings: &Settings, facts: &Facts) -> Vec<Wait> {
-    let lacks = effective
-        .kubevirt_ipam_controller
-        .as_ref()
-        .and_then(|controller| kubevirt_ipam_controller::lacks(controller, settings, facts));
-    lacks
-        .into_iter()
-        .map(|(object, message)| Wait {
-            unit: "kubevirtIpamController".to_owned(),
-            object,
-            class: FailureClass::Absent,
-            message,
-            problems: Vec::new(),
-        })
-        .collect()
+    let wait = |unit: &str, (object, message): (ObjectKey, String)| Wait {
+        unit: unit.to_owned(),
+        object,
+        class: FailureClass::Absent,
+        message,
+        problems: Vec::new(),
+    };
+    let mut waits = Vec::new();
+    if effective.kube_secondary_dns.is_some() {
+        let lack = secondary_dns::lacks(settings, facts);
+        waits.extend(lack.map(|lack| wait("kubeSecondaryDNS", lack)));
+    }
+    if let Some(controller) = &effective.kubevirt_ipam_controller {
+        let lacks = kubevirt_ipam_controller::lacks(controller, settings, facts);
+        waits.extend(
+            lacks
+                .into_iter()
+                .map(|lack| wait("kubevirtIpamController", lack)),
+        );
+    }
+    waits
 }
 
 /// Notices about components that another operator has deployed, and about outdated spellings.

@@ -366,13 +366,17 @@ fn the_nodes_networks_are_asked_of_their_own_operator_unless_somebody_has() {
         )
     );
     assert!(names(&decide_knowing(&served, &resource(json!({})))).is_empty());
+    // The example of the oldest form says so in a comment.
+    assert!(EXAMPLE_0_23.contains("# Makes an NMState"));
+    let oldest = decide_knowing(&served, &yaml(EXAMPLE_0_23));
+    assert_eq!(names(&oldest), ["NMState cluster-network-addons"]);
 
     let decision = decide(&asked);
     assert!(names(&decision).is_empty() && decision.waits.is_empty());
     assert!(
         decision.notices[0]
             .message
-            .contains("weft manifests --domains addons,node-network"),
+            .contains("weft status --domains node-network"),
         "{:?}",
         decision.notices
     );

@@ -116,6 +116,7 @@ pub fn fill(
         previous,
         notices: Vec::new(),
     };
+    let infra_is_default = infra.is_none();
     let effective = Effective {
         multus,
         linux_bridge,
@@ -171,6 +172,13 @@ pub fn fill(
             .into_iter()
             .chain(host::windows(facts, &effective.workloads));
         notices.extend(messages.map(|message| Notice {
+            about: about.to_owned(),
+            message,
+        }));
+    }
+    if let Some(about) = effective.first_of_infra().filter(|_| infra_is_default) {
+        let message = host::tainted_control_plane(facts);
+        notices.extend(message.map(|message| Notice {
             about: about.to_owned(),
             message,
         }));
@@ -410,6 +418,21 @@ impl Effective {
             ("linuxBridge", self.linux_bridge),
             ("ovs", self.ovs),
             ("macvtap", self.macvtap.is_some()),
+        ];
+        all.into_iter()
+            .find(|(_, deployed)| *deployed)
+            .map(|(name, _)| name)
+    }
+
+    /// The first of the components that serve the cluster as a whole.
+    fn first_of_infra(&self) -> Option<&'static str> {
+        let all = [
+            ("kubeMacPool", self.kube_mac_pool.is_some()),
+            ("kubeSecondaryDNS", self.kube_secondary_dns.is_some()),
+            (
+                "kubevirtIpamController",
+                self.kubevirt_ipam_controller.is_some(),
+            ),
         ];
         all.into_iter()
             .find(|(_, deployed)| *deployed)

@@ -351,3 +351,30 @@ proptest! {
         prop_assert_eq!(json_of(last.clone(), by_way), json_of(last, None));
     }
 }
+
+#[test]
+fn a_tainted_control_plane_is_reported_only_while_infra_is_left_out() {
+    use weft_plan::Node;
+    let node = Node {
+        is_control_plane: true,
+        taint: Some("node-role.kubernetes.io/control-plane:NoSchedule".to_owned()),
+        ..Node::default()
+    };
+    let facts = Facts {
+        nodes: [("a".to_owned(), node)].into(),
+        ..Facts::default()
+    };
+    let about = |spec: Value| {
+        let valid = validate(&read(&resource(spec)).unwrap()).unwrap();
+        let (_, notices) = fill(valid, None, &facts, &mut fixed_bytes);
+        let about = notices.into_iter().map(|notice| notice.about);
+        about.collect::<Vec<_>>()
+    };
+    let both = json!({"kubeSecondaryDNS": {}, "kubevirtIpamController": {}});
+    assert_eq!(about(both), ["kubeSecondaryDNS"]);
+    assert!(about(json!({"multus": {}})).is_empty());
+    let placed = json!({"tolerations": [{"operator": "Exists"}]});
+    assert!(
+        about(json!({"kubeMacPool": {}, "placementConfiguration": {"infra": placed}})).is_empty()
+    );
+}

@@ -266,6 +266,20 @@ pub(crate) fn windows(facts: &Facts, workloads: &Placement) -> Option<String> {
     ))
 }
 
+/// The taint of control-plane nodes, if each of them has one. The default of `infra` prefers these
+/// nodes and tolerates no taint, so no pod runs on one.
+pub(crate) fn tainted_control_plane(facts: &Facts) -> Option<String> {
+    let mut nodes = facts.nodes.values().filter(|node| node.is_control_plane);
+    let taint = nodes.next()?.taint.as_deref()?;
+    if nodes.any(|node| node.taint.is_none()) {
+        return None;
+    }
+    let (key, effect) = taint.split_once(':')?;
+    Some(format!(
+        "prefers control-plane nodes, but runs on other nodes only: all control-plane nodes have a taint, such as {taint}. To have it there, set spec.placementConfiguration.infra.tolerations to [{{key: {key}, operator: Exists, effect: {effect}}}], and also nodeSelector or affinity of infra, because infra replaces its default as a whole"
+    ))
+}
+
 fn more(nodes: usize) -> String {
     if nodes > 1 {
         format!(", and {} more nodes,", nodes - 1)

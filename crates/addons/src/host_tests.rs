@@ -241,3 +241,36 @@ fn windows_nodes_are_named_unless_the_placement_excludes_them() {
     facts.nodes.remove("n");
     assert_eq!(windows(&facts, &Placement::default()), None);
 }
+
+#[test]
+fn control_plane_nodes_that_are_all_tainted_are_named_with_the_way_out() {
+    let node = |is_control_plane: bool, taint: Option<&str>| Node {
+        is_control_plane,
+        taint: taint.map(str::to_owned),
+        ..Node::default()
+    };
+    let facts = |nodes: Vec<Node>| Facts {
+        nodes: (0..)
+            .map(|number: usize| format!("n{number}"))
+            .zip(nodes)
+            .collect(),
+        ..Facts::default()
+    };
+    let taint = Some("node-role.kubernetes.io/control-plane:NoSchedule");
+    let message =
+        tainted_control_plane(&facts(vec![node(true, taint), node(false, None)])).unwrap();
+    assert!(
+        message.contains(
+            "{key: node-role.kubernetes.io/control-plane, operator: Exists, effect: NoSchedule}"
+        ),
+        "{message}"
+    );
+    for nodes in [
+        vec![],
+        vec![node(false, None)],
+        vec![node(true, taint), node(true, None)],
+        vec![node(true, None), node(true, taint)],
+    ] {
+        assert_eq!(tainted_control_plane(&facts(nodes)), None);
+    }
+}

@@ -15,6 +15,10 @@
 //! To change how a component is deployed, edit its folder under `components/` and its file in
 //! `src/components`.
 
+// The tests below `tests` name the crate as its users do.
+#[cfg(test)]
+extern crate self as weft_addons;
+
 pub mod build;
 pub(crate) mod components;
 pub mod fill;
@@ -32,6 +36,8 @@ pub mod settings;
 pub mod status;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 pub mod tls;
 pub mod validate;
 
@@ -40,7 +46,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use weft_api::{Condition, addons::NetworkAddonsConfig};
 use weft_plan::{
-    Decision, Domain, Fact, Facts, Input, Kind, Notice, ObjectKey, ObjectSet, Problem,
+    Decision, Dependents, Domain, Fact, Facts, Input, Kind, Notice, ObjectKey, ObjectSet, Problem,
     ProcessSettings, Refusal, Unit, kinds, report::Report,
 };
 
@@ -214,6 +220,10 @@ impl ObjectSet for Addons {
         units: &[Unit],
     ) -> Value {
         status::status(&self.settings, previous, conditions, report, units)
+    }
+
+    fn dependents(&self) -> &'static [Dependents] {
+        &[components::kubevirt_ipam_controller::CLAIMS]
     }
 
     fn gauges(&self, resource: Option<&Value>) -> Vec<(&'static str, &'static str, f64)> {

@@ -1,5 +1,6 @@
 //! Objects that cluster-network-addons-operator has left, and that Weft does without: those of
-//! components that the configuration does not name any more, and those of its old releases.
+//! components that the configuration does not name any more, those of its old releases, and, where
+//! Weft's operator has a namespace of its own, the monitoring of the operator that Weft replaces.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,10 @@ use serde_json::{Value, json};
 use weft_api::addons::{GROUP, KIND, NAME, VERSION};
 use weft_plan::{Domain, Facts, Input, Kind, Mode, ObjectKey, is_kept_for_ever, kinds};
 
-use crate::{Addons, Settings, build, components::kubevirt_ipam_controller};
+use crate::{
+    Addons, Settings, build,
+    components::{kubevirt_ipam_controller, monitoring},
+};
 
 /// The components, each with the field of the specification that asks for it. Its unit has the name
 /// of the field.
@@ -116,7 +120,15 @@ pub(crate) fn objects(settings: &Settings) -> Vec<(ObjectKey, String)> {
         "apiVersion": format!("{GROUP}/{VERSION}"), "kind": KIND, "metadata": {"name": NAME},
         "spec": spec
     });
-    let addons = Addons::new(settings.clone());
+    // The original is always in the namespace of its operands, and has its monitoring there.
+    let addons = Addons::new(Settings {
+        operator_namespace: settings.namespace.clone(),
+        ..settings.clone()
+    });
+    let is_left = |unit: &str| {
+        asked.contains(&unit)
+            || unit == monitoring::UNIT && !monitoring::is_beside_the_operands(settings)
+    };
     for facts in Facts::of_every_sort_of_cluster() {
         let random = &mut |bytes: &mut [u8]| bytes.fill(0);
         let Ok(decision) = addons.decide(Input {
@@ -131,7 +143,7 @@ pub(crate) fn objects(settings: &Settings) -> Vec<(ObjectKey, String)> {
         for unit in decision
             .units
             .into_iter()
-            .filter(|unit| asked.contains(&&*unit.name))
+            .filter(|unit| is_left(&unit.name))
         {
             // Data that users fill in belongs to them.
             let made = unit.objects.iter().filter(|object| {
@@ -206,6 +218,37 @@ mod tests {
                 "{one}: {all:#?}"
             );
         }
+    }
+
+    /// Its alert `CnaoDown` counts pods that are in this namespace. Next to an operator elsewhere,
+    /// it would fire for ever.
+    #[test]
+    fn the_originals_monitoring_is_obsolete_where_the_operator_is_elsewhere() {
+        let of_monitoring = |operator_namespace: &str| -> Vec<String> {
+            let all = objects(&Settings {
+                operator_namespace: operator_namespace.to_owned(),
+                components: Some(["ovs".to_owned()].into()),
+                ..Settings::default()
+            });
+            all.into_iter()
+                .filter(|(_, unit)| unit == monitoring::UNIT)
+                .map(|(key, _)| key.human())
+                .collect()
+        };
+        let namespace = crate::settings::DEFAULT_NAMESPACE;
+        assert_eq!(of_monitoring(namespace), Vec::<String>::new());
+        let mut left = of_monitoring("weft-system");
+        left.sort();
+        assert_eq!(
+            left,
+            [
+                "PrometheusRule cluster-network-addons/prometheus-rules-cluster-network-addons-operator",
+                "Role cluster-network-addons/cluster-network-addons-operator-monitoring",
+                "RoleBinding cluster-network-addons/cluster-network-addons-operator-monitoring",
+                "Service cluster-network-addons/cluster-network-addons-operator-prometheus-metrics",
+                "ServiceMonitor cluster-network-addons/service-monitor-cluster-network-addons-operator",
+            ]
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::testing::{decide, full, objects};
 
-#[path = "../../operands/tests/common/needs.rs"]
+#[path = "../../operands/src/tests/needs.rs"]
 mod needs;
 
 fn http(
@@ -37,6 +37,12 @@ fn programs() -> Vec<(&'static str, Value)> {
         },
         "initialDelaySeconds": 15, "periodSeconds": 5
     });
+    let socket_is_there = json!({
+        "command": ["/bin/sh", "-c", "test -S /host/run/multus/multus.sock"]
+    });
+    let bridges_are_marked = json!({
+        "command": ["sh", "-c", "find /tmp/healthy -mmin -2 | grep -q /tmp/healthy"]
+    });
     vec![
         (
             "multus/install-multus-binary",
@@ -62,7 +68,9 @@ fn programs() -> Vec<(&'static str, Value)> {
                 ],
                 "preStop": [
                     "/bin/sh", "-c", "rm -rf /host/etc/cni/net.d/00-multus.conf /host/var/lib/cni/*"
-                ]
+                ],
+                "livenessProbe": {"exec": socket_is_there, "initialDelaySeconds": 15, "periodSeconds": 20},
+                "readinessProbe": {"exec": socket_is_there, "periodSeconds": 5}
             }),
         ),
         (
@@ -113,11 +121,9 @@ fn programs() -> Vec<(&'static str, Value)> {
                     "unix:/host/var/run/openvswitch/db.sock", "-healthcheck-interval=60"
                 ],
                 "livenessProbe": {
-                    "exec": {
-                        "command": ["sh", "-c", "find /tmp/healthy -mmin -2 | grep -q /tmp/healthy"]
-                    },
-                    "initialDelaySeconds": 60, "periodSeconds": 60
-                }
+                    "exec": bridges_are_marked, "initialDelaySeconds": 60, "periodSeconds": 60
+                },
+                "readinessProbe": {"exec": bridges_are_marked, "periodSeconds": 5}
             }),
         ),
         (
@@ -183,8 +189,8 @@ fn programs() -> Vec<(&'static str, Value)> {
             "secondary-dns/status-monitor",
             json!({
                 "user": 1000, "nonRoot": true, "noEscalation": true, "drops": ["ALL"], "writable": ["/zones"],
-                "env": ["DOMAIN", "NAME_SERVER_IP"], "ports": {"healthport": 8081},
-                "livenessProbe": http(None, "/healthz", "healthport", 15, 20), "readinessProbe": http(None, "/readyz", "healthport", 5, 10)
+                "env": ["DOMAIN", "NAME_SERVER_IP"], "ports": {"monitorport": 8081},
+                "livenessProbe": http(None, "/healthz", "monitorport", 15, 20), "readinessProbe": http(None, "/readyz", "monitorport", 5, 10)
             }),
         ),
         // controller-runtime takes an empty folder for the one that the volume is mounted at.

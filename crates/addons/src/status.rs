@@ -96,6 +96,13 @@ fn components(report: &Report) -> Vec<ComponentStatus> {
                 // A missing object is worse than one that is not there yet, so `Degraded` stays.
                 match drift.deviation {
                     Deviation::Missing | Deviation::BeingDeleted => state = "Degraded",
+                    Deviation::Altered { .. } | Deviation::Contested { .. } => {
+                        if drift.harms() {
+                            state = "Degraded";
+                        }
+                        messages.push(drift.human());
+                        continue;
+                    }
                     Deviation::Pending if state != "Degraded" => state = "NotDeployed",
                     _ => continue,
                 }

@@ -21,6 +21,8 @@ use weft_runtime::{
     store::stream::{self, News, Selection},
 };
 
+use crate::own_address;
+
 /// How long a request may take.
 pub const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
@@ -76,12 +78,23 @@ pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ConnectionError
     Ok(config)
 }
 
-/// A client.
+/// A client whose connections end when the host loses their own address.
 ///
 /// # Errors
 /// Certificates or tokens cannot be used.
 pub fn connect(config: Config) -> Result<Client, ConnectionError> {
-    client::connect(&config, &Fence::open()).map_err(ConnectionError::Client)
+    let fence = Fence::open();
+    match own_address::follow() {
+        Ok(addresses) => {
+            let connector = own_address::Connector::new(client::tcp(), addresses);
+            client::connect_by(&config, &fence, connector)
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the addresses of the host cannot be followed");
+            client::connect(&config, &fence)
+        }
+    }
+    .map_err(ConnectionError::Client)
 }
 
 /// Objects by name. `None` until all that there are have been listed once.
@@ -167,7 +180,7 @@ where
                 listed.list += 1;
                 listed.objects.clear();
             }
-            News::Complete => listing = false,
+            News::Complete(_) => listing = false,
             News::Listed(object) | News::Applied(object) => {
                 listed
                     .objects

@@ -1,13 +1,19 @@
 //! The last outcomes on this host, with the state before each: what changed when, and the way back.
 
-use std::{collections::BTreeSet, fs, io};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+};
 
 use jiff::Timestamp;
 use nmstate::{NetworkState, NmstateError, RouteEntry, RouteState};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
 use weft_node_network::{
+    consequences,
+    desired::Desired,
     drift::{self, Difference},
+    losses,
     plan::lines,
     removal, state,
 };
@@ -40,7 +46,7 @@ pub struct Entry {
     #[serde(default)]
     pub differences: Vec<String>,
     before: NetworkState,
-    desired: NetworkState,
+    desired: Desired,
 }
 
 /// An outcome for those who may see the host and not its secrets.
@@ -63,7 +69,7 @@ impl Entry {
         what: &str,
         outcome: Result<(), String>,
         before: NetworkState,
-        desired: NetworkState,
+        desired: Desired,
         secrets: &BTreeSet<String>,
     ) -> Self {
         Self {
@@ -81,7 +87,7 @@ impl Entry {
     ///
     /// # Errors
     /// nmstate cannot compute the change.
-    pub fn revert(&self) -> Result<NetworkState, NmstateError> {
+    pub fn revert(&self) -> Result<Desired, NmstateError> {
         revert(&self.desired, &self.before)
     }
 }
@@ -89,22 +95,24 @@ impl Entry {
 /// Returns lines about the properties that differ, as `weft-agent plan` prints them, without these
 /// secrets.
 fn differences(
-    desired: &NetworkState,
+    desired: &Desired,
     before: &NetworkState,
     secrets: &BTreeSet<String>,
 ) -> Vec<String> {
-    let (desired, before) = (state::value(desired), state::value(before));
-    let masked = mask(&desired, secrets);
+    let (desired, before) = (desired.value(), state::value(before));
+    let masked = mask(desired, secrets);
     let shown = |difference: Difference| {
         let difference = Difference {
             wanted: mask(&difference.wanted, secrets),
             found: mask(&difference.found, secrets),
             path: difference.path,
         };
-        lines(&difference, &masked)
+        lines(&difference, &masked, &BTreeMap::new())
     };
     // Compared in clear, as a password that is another one is a change, too.
-    let all = removal::changes(&desired, &before);
+    let mut all = removal::changes(desired, &before);
+    let follow = consequences::consequences(desired, &before, &all, None);
+    all.extend(follow.into_iter().map(|one| one.difference));
     let mut all: Vec<_> = all
         .into_iter()
         .flat_map(shown)
@@ -125,14 +133,12 @@ fn differences(
 /// IPv6 can change the others: where the desired state switches a stack off, its addresses go, and
 /// where it switches DHCP off, the options of DHCP do. So all of a stack comes back. And nmstate
 /// removes each route that the desired state names, also one that was there before, so those stay.
+/// The routes of an interface that became a port come back, too.
 ///
 /// # Errors
 /// nmstate cannot compute the change.
-pub(crate) fn revert(
-    desired: &NetworkState,
-    before: &NetworkState,
-) -> Result<NetworkState, NmstateError> {
-    let mut revert = desired.generate_revert(before)?;
+pub(crate) fn revert(desired: &Desired, before: &NetworkState) -> Result<Desired, NmstateError> {
+    let mut revert = desired.state().generate_revert(before)?;
     for interface in revert.interfaces.iter_mut() {
         let Some(earlier) = before
             .interfaces
@@ -148,21 +154,41 @@ pub(crate) fn revert(
             base.ipv6.clone_from(&earlier.ipv6);
         }
     }
+    give_routes_back(&mut revert, desired, before);
     if let Some(routes) = &mut revert.routes.config {
         let before = state::value(before);
         routes.retain(|route| {
             !(route.state == Some(RouteState::Absent) && was_there(route, &before))
         });
     }
-    Ok(revert)
+    Ok(revert.into())
 }
 
-fn was_there(route: &RouteEntry, before: &Value) -> bool {
+/// The routes of interfaces that became ports went with their addresses, which nmstate gives back.
+fn give_routes_back(revert: &mut NetworkState, desired: &Desired, before: &NetworkState) {
+    let earlier = state::value(before);
+    let ports = losses::taken(desired.value(), &earlier);
+    let of_port = |route: &&RouteEntry| {
+        let interface = route.next_hop_iface.as_deref();
+        ports.iter().any(|port| port["name"].as_str() == interface)
+    };
+    for route in before.routes.config.iter().flatten().filter(of_port) {
+        let back = revert.routes.config.get_or_insert_default();
+        if !back.contains(route) {
+            back.push(route.clone());
+        }
+    }
+}
+
+/// Reports whether a state has a route. An omitted property of the route may be anything.
+pub(crate) fn was_there(route: &RouteEntry, before: &Value) -> bool {
     let mut wanted = route.clone();
     wanted.state = None;
-    let wanted = json!({"routes": {"config": [state::value(&wanted)]}});
-    drift::differences(&wanted, before).is_empty()
+    drift::has_route(before, &state::value(&wanted))
 }
+
+/// Outcomes by number, or why the file of an outcome cannot be read.
+pub type Numbered<T> = Vec<(u64, Result<T, Error>)>;
 
 /// All changes in the history.
 pub struct History {
@@ -189,25 +215,31 @@ impl History {
             .try_for_each(|number| self.dir.remove(&file(*number)))
     }
 
-    /// The outcomes, oldest first, by number.
-    pub fn entries(&self) -> Result<Vec<(u64, Entry)>, Error> {
-        let entries = self
-            .numbers()?
-            .into_iter()
-            .map(|number| Ok(self.dir.read(&file(number))?.map(|entry| (number, entry))));
-        entries.filter_map(Result::transpose).collect()
+    /// The outcomes, oldest first, by number. A file that cannot be read hides no other.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn entries(&self) -> Result<Numbered<Entry>, Error> {
+        self.all()
     }
 
-    /// The outcomes without states, the newest first, by number.
-    pub fn summaries(&self) -> Result<Vec<(u64, Summary)>, Error> {
-        let numbers = self.numbers()?.into_iter().rev();
-        let summaries = numbers.map(|number| {
-            Ok(self
-                .dir
-                .read(&file(number))?
-                .map(|summary| (number, summary)))
-        });
-        summaries.filter_map(Result::transpose).collect()
+    /// The outcomes without states, the newest first, by number. A file that cannot be read hides no
+    /// other.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn summaries(&self) -> Result<Numbered<Summary>, Error> {
+        let mut all = self.all()?;
+        all.reverse();
+        Ok(all)
+    }
+
+    fn all<T: DeserializeOwned>(&self) -> Result<Numbered<T>, Error> {
+        let read = |number| match self.dir.read(&file(number)) {
+            Ok(found) => found.map(|found| (number, Ok(found))),
+            Err(error) => Some((number, Err(error))),
+        };
+        Ok(self.numbers()?.into_iter().filter_map(read).collect())
     }
 
     /// The number of the newest outcome.
@@ -243,6 +275,8 @@ fn file(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use nmstate::InterfaceIpv4;
 
@@ -255,7 +289,7 @@ mod tests {
             "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}]",
         )
         .unwrap();
-        Entry::new(what, Ok(()), before, desired, &BTreeSet::new())
+        Entry::new(what, Ok(()), before, desired.into(), &BTreeSet::new())
     }
 
     #[test]
@@ -268,11 +302,13 @@ mod tests {
         }
         let entries = history.entries().unwrap();
         assert_eq!(entries.len(), KEPT);
-        assert_eq!(entries[0].1.what, "change 4");
+        assert_eq!(entries[0].1.as_ref().unwrap().what, "change 4");
         let (number, last) = &entries[KEPT - 1];
+        let last = last.as_ref().unwrap();
         assert_eq!((*number, last.what.as_str()), (23, "change 23"));
         let revert = last.revert().unwrap();
         let mtu = revert
+            .state()
             .interfaces
             .iter()
             .map(|interface| interface.base_iface().mtu)
@@ -297,10 +333,37 @@ mod tests {
         };
         let before = state(&[route("192.0.2.1")]);
         let desired = state(&[route("192.0.2.1"), route("192.0.2.2")]);
-        let back = state::value(&revert(&desired, &before).unwrap());
+        let back = revert(&desired.into(), &before).unwrap().value().clone();
         let routes = back["routes"]["config"].as_array().unwrap();
         assert_eq!(routes.len(), 1, "{back:#}");
         assert_eq!(routes[0]["next-hop-address"], "192.0.2.2");
+    }
+
+    #[test]
+    fn a_card_that_became_a_port_gets_its_addresses_and_routes_back() {
+        let state = |text: &str| NetworkState::new_from_yaml(text).unwrap();
+        let before = state(
+            "interfaces:
+- {name: eth0, type: ethernet, state: up, ipv4: {enabled: true, dhcp: false, address: [{ip: 192.0.2.11, prefix-length: 24}]}}
+routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: eth0, next-hop-address: 192.0.2.1, table-id: 254}]}",
+        );
+        let desired = state(
+            "interfaces:
+- {name: br0, type: linux-bridge, state: up, bridge: {port: [{name: eth0}]},
+   ipv4: {enabled: true, dhcp: false, address: [{ip: 192.0.2.11, prefix-length: 24}]}}
+routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: br0, next-hop-address: 192.0.2.1, table-id: 254}]}",
+        );
+        let back = revert(&desired.into(), &before).unwrap().value().clone();
+        let interfaces = back["interfaces"].as_array().unwrap();
+        let named = |name: &str| interfaces.iter().find(|one| one["name"] == name).unwrap();
+        assert_eq!(named("br0")["state"], "absent", "{back:#}");
+        assert_eq!(named("eth0")["ipv4"]["address"][0]["ip"], "192.0.2.11");
+        let routes = back["routes"]["config"].as_array().unwrap();
+        let over = |name: &str| {
+            let of_interface = |route: &&Value| route["next-hop-interface"] == name;
+            routes.iter().find(of_interface).unwrap()["state"].clone()
+        };
+        assert_eq!((over("br0"), over("eth0")), (json!("absent"), Value::Null));
     }
 
     #[test]
@@ -311,8 +374,37 @@ mod tests {
         earlier.as_object_mut().unwrap().remove("differences");
         history.dir.write(&file(1), &earlier).unwrap();
         let entries = history.entries().unwrap();
-        assert!(entries[0].1.revert().is_ok());
-        assert_eq!(history.summaries().unwrap()[0].1.what, "change 1");
+        assert!(entries[0].1.as_ref().unwrap().revert().is_ok());
+        let summaries = history.summaries().unwrap();
+        assert_eq!(summaries[0].1.as_ref().unwrap().what, "change 1");
+    }
+
+    #[test]
+    fn a_truncated_file_hides_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::new(&StateDir::open(folder.path()).unwrap()).unwrap();
+        for number in 1..=3 {
+            history.add(&entry(&format!("change {number}"))).unwrap();
+        }
+        let second = history.dir.path(&file(2));
+        let text = fs::read(&second).unwrap();
+        fs::write(&second, &text[..text.len() / 2]).unwrap();
+        let seen: Vec<_> = history
+            .summaries()
+            .unwrap()
+            .into_iter()
+            .map(|(number, summary)| (number, summary.ok().map(|summary| summary.what)))
+            .collect();
+        let of = |number: u64| (number, Some(format!("change {number}")));
+        assert_eq!(seen, [of(3), (2, None), of(1)]);
+        let errors: Vec<_> = history
+            .entries()
+            .unwrap()
+            .into_iter()
+            .filter_map(|(_, entry)| entry.err())
+            .collect();
+        assert_eq!(errors.len(), 1);
+        assert!(errors[0].to_string().contains("2.json"), "{}", errors[0]);
     }
 
     #[test]
@@ -348,11 +440,12 @@ mod tests {
                 "policy of taken",
                 Err(failure),
                 before,
-                desired,
+                desired.into(),
                 &secrets,
             ))
             .unwrap();
         let (number, summary) = history.summaries().unwrap().remove(0);
+        let summary = summary.unwrap();
         assert_eq!(number, 1);
         assert_eq!(summary.what, "policy of <hidden>");
         assert_eq!(summary.failure.as_deref(), Some("eth1 should be <hidden>"));
@@ -375,8 +468,8 @@ mod tests {
             let eth1 = format!("{{name: eth1, type: ethernet, state: up, ipv4: {ipv4}}}");
             NetworkState::new_from_yaml(&format!("interfaces: [{eth1}]")).unwrap()
         });
-        let revert = revert(&desired, &before).unwrap();
-        let eth1 = revert.interfaces.iter().next().unwrap();
+        let revert = revert(&desired.into(), &before).unwrap();
+        let eth1 = revert.state().interfaces.iter().next().unwrap();
         eth1.base_iface().ipv4.clone().unwrap()
     }
 

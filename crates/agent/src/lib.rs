@@ -16,6 +16,7 @@ pub mod history;
 pub mod host;
 pub mod lock;
 pub mod observe;
+pub mod own_address;
 mod pause;
 pub mod ports;
 pub mod probes;
@@ -29,6 +30,12 @@ pub mod transaction;
 pub mod work;
 
 #[cfg(test)]
-#[path = "../tests/common/mod.rs"]
-#[allow(clippy::expect_used)]
-mod common;
+mod aliases_tests;
+#[cfg(test)]
+mod captures_tests;
+#[cfg(test)]
+mod reach_tests;
+#[cfg(test)]
+mod schema_tests;
+#[cfg(test)]
+mod verdict_tests;

@@ -17,6 +17,7 @@ use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use tracing_subscriber::{
+    Layer as _, Registry,
     filter::{LevelFilter, Targets},
     layer::SubscriberExt,
     util::SubscriberInitExt,
@@ -24,6 +25,7 @@ use tracing_subscriber::{
 use weft_agent::{
     commands::{Common, Offline, output},
     guardian, health, heap,
+    host::causes,
     process::{self, Options},
     settings::{Extent, Settings},
     state_dir::StateDir,
@@ -233,7 +235,11 @@ async fn dispatch(cli: Cli) -> ExitCode {
         Some(Command::Health { live }) => Ok(health(live, &cli.common).await),
         Some(Command::Completion { shell }) => completion(shell),
         Some(Command::Man { output }) => man(output.as_deref()),
-        Some(Command::Offline(command)) => command.run(&cli.common).await.map(ExitCode::from),
+        Some(Command::Offline(command)) => {
+            // These commands have no log.
+            Registry::default().with(causes::layer::<Registry>()).init();
+            command.run(&cli.common).await.map(ExitCode::from)
+        }
     };
     done.unwrap_or_else(|error| {
         output::say_aside(&format!("Error: {error:#}"));
@@ -382,10 +388,11 @@ fn log(logs: &Logs) {
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .with_writer(|| escape::Writer(std::io::stderr()));
-    let registry = tracing_subscriber::registry().with(filter);
+    let registry = Registry::default().with(causes::layer::<Registry>());
     if logs.log_text {
-        registry.with(lines).init();
+        registry.with(lines.with_filter(filter)).init();
     } else {
-        registry.with(lines.json().flatten_event(true)).init();
+        let lines = lines.json().flatten_event(true);
+        registry.with(lines.with_filter(filter)).init();
     }
 }

@@ -20,7 +20,7 @@ use tokio::{
 
 use crate::{
     health::{Changing, Health},
-    host::{Backend, Change, Changes, Host, HostError, Query},
+    host::{Backend, BridgeFilter, Change, Changes, Host, HostError, Query},
     pause::Pause,
 };
 
@@ -76,6 +76,8 @@ pub struct Observation {
     pub indexes: BTreeMap<String, u32>,
     /// The interfaces with a neighbor whose port is part of an aggregation.
     pub aggregated: BTreeSet<String>,
+    /// The bridges whose packets pass the host's firewall.
+    pub bridge_filter: BridgeFilter,
 }
 
 /// A look at the host.
@@ -249,6 +251,7 @@ async fn look(host: &dyn Host) -> Result<Arc<Observation>, HostError> {
         is_starting: found.is_starting,
         indexes: found.indexes,
         aggregated: found.aggregated,
+        bridge_filter: found.bridge_filter,
     }))
 }
 

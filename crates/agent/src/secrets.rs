@@ -9,6 +9,7 @@ use kube::{Api, Client};
 use nmstate::NetworkState;
 use serde_json::Value;
 use weft_node_network::{
+    desired::Desired,
     path::text,
     secrets::{self, HIDDEN, Place, SecretRef, Secrets},
     state,
@@ -111,12 +112,22 @@ pub fn places(dir: &StateDir) -> Result<BTreeSet<Place>, state_dir::Error> {
 /// The secrets in a state that was read or written in clear: what nmstate takes for passwords and
 /// keys, and what stands in these places.
 pub fn values(state: &NetworkState, places: &BTreeSet<Place>) -> BTreeSet<String> {
+    between(state, &state::value(state), places)
+}
+
+/// As [`values`], of a desired state.
+pub fn of_desired(desired: &Desired, places: &BTreeSet<Place>) -> BTreeSet<String> {
+    between(desired.state(), desired.value(), places)
+}
+
+/// The values that a state has in clear, here also as JSON, and not when its secrets are hidden.
+fn between(state: &NetworkState, clear: &Value, places: &BTreeSet<Place>) -> BTreeSet<String> {
     let mut hidden = state.clone();
     hidden.hide_secrets();
     let mut hidden = state::value(&hidden);
     secrets::hide(&mut hidden, places);
     let mut values = BTreeSet::new();
-    collect(&state::value(state), &hidden, &mut values);
+    collect(clear, &hidden, &mut values);
     values
 }
 

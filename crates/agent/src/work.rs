@@ -3,10 +3,10 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
-use jiff::Timestamp;
 use kube::{Client, Config};
 use tokio::{sync::watch, time::Instant};
 use weft_api::node_network::{NodeNetworkConfigurationEnactment, NodeNetworkState};
+use weft_runtime::api_server::clock;
 
 use crate::{
     cluster::{self, Objects},
@@ -73,6 +73,7 @@ impl Worker {
                 prober,
             },
             client,
+            node: settings.node.clone(),
             namespace: settings.namespace.clone(),
             retries: Retries::from_env(),
             observer: Some(observer.clone()),
@@ -136,6 +137,7 @@ impl Worker {
             own: wanted,
             current: &seen.state,
             aggregated: &seen.aggregated,
+            bridge_filter: &seen.bridge_filter,
             backend: &seen.backend,
             is_starting: seen.is_starting,
         };
@@ -268,7 +270,7 @@ pub async fn once(
         .context("the state of the node cannot be reported")?;
     // From here on it does not go without saying so.
     let stop = stop::signal();
-    let until = Timestamp::now().checked_add(patience + LAST_CHANGE)?;
+    let until = clock::now().checked_add(patience + LAST_CHANGE)?;
     tokio::time::timeout_at(deadline, reporter.announce(Some(until)))
         .await
         .map_err(no_answer)?

@@ -153,6 +153,22 @@ pub(crate) fn reason() -> Value {
     )
 }
 
+/// The column with the message next to this reason.
+pub(crate) fn message() -> Value {
+    wide(column(
+        "Message",
+        "string",
+        "The details of the reason.",
+        ".status.conditions[?(@.type==\"Ready\")].message",
+    ))
+}
+
+/// The column where `kubectl get -o wide` alone shows it: its texts are long.
+pub(crate) fn wide(mut column: Value) -> Value {
+    column["priority"] = json!(1);
+    column
+}
+
 /// The column that `kubectl get` shows where a definition says nothing of columns.
 pub(crate) fn age() -> Value {
     json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"})

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An object that is not as it should be and is left so, because the resource asks for that.
+/// An object that is not as it should be and is left so, because the resource asks for that or
+/// because others change it after each repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DriftedObject {
@@ -17,11 +18,12 @@ pub struct DriftedObject {
     /// The name of the object.
     pub name: String,
 
-    /// Changed, Missing, BeingDeleted (finalizers hold it), or during a pause Pending (it is not
-    /// there yet) and Unwanted (it is not wanted any more and still there).
+    /// Changed, Missing, BeingDeleted (finalizers hold it), Altered (an admission policy or a webhook
+    /// changes it), Contested (another client writes a field again each time), or during a pause
+    /// Pending (it is not there yet) and Unwanted (it is not wanted any more and still there).
     pub state: String,
 
-    /// The fields that differ, if it is Changed. The first few, if they are many.
+    /// The fields that differ, if it is Changed, Altered or Contested. The first few, if they are many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub fields: Vec<DriftedField>,

@@ -17,6 +17,10 @@
 //! ignored, and nearly everything may be absent. The schema refuses early what can never work, and
 //! the crate of a domain turns what was read into a type that holds nothing invalid.
 
+// The tests below `tests` name the crate as its users do.
+#[cfg(test)]
+extern crate self as weft_api;
+
 pub mod addons;
 mod admission;
 pub mod cluster_network;
@@ -33,6 +37,8 @@ mod resource;
 mod rules;
 mod scheduling;
 mod schema;
+#[cfg(test)]
+mod tests;
 
 pub use condition::Condition;
 pub use drift::{DriftedField, DriftedObject};

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     patterns::{DNS_LABEL, LABEL_KEY, LABEL_KEY_LENGTH, LABEL_VALUE},
-    rules::{empty_or, matches, rule, rule_for},
+    rules::{matches, rule, rule_for},
 };
 
 /// The form of the key of a label, for people.
@@ -33,10 +33,26 @@ pub(crate) fn labels(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// The name in the key of a label, and the text before it, without the limits of 63 and 253
+/// characters. A pattern with such a limit is large, and a rule's pattern is compiled for each value.
+const OF_LABEL_KEY: &str = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+
+/// The same for the value of a label, whose length the schema limits.
+const OF_LABEL_VALUE: &str = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
+
+/// The text is the key of a label, as an expression.
+fn is_label_key(text: &str) -> String {
+    // Without a slash, the index is -1.
+    format!(
+        "{} && {text}.size() - ({text}.indexOf('/') + 1) <= 63 && {text}.indexOf('/') <= 253",
+        matches(text, OF_LABEL_KEY)
+    )
+}
+
 fn label_keys() -> [Rule; 1] {
     let is_key = format!(
         "self.all(key, key.size() <= {LABEL_KEY_LENGTH} && {})",
-        matches("key", LABEL_KEY)
+        is_label_key("key")
     );
     [rule(is_key, format!("keys must be keys of labels: {KEY}"))]
 }
@@ -44,7 +60,7 @@ fn label_keys() -> [Rule; 1] {
 /// For the value of a label.
 pub(crate) fn label_value() -> [Rule; 1] {
     [rule(
-        matches("self", LABEL_VALUE),
+        matches("self", OF_LABEL_VALUE),
         format!("must be the value of a label: {VALUE}"),
     )]
 }
@@ -53,7 +69,7 @@ pub(crate) fn label_value() -> [Rule; 1] {
 pub(crate) fn expression_key() -> Rule {
     rule_for(
         ".key",
-        matches("self.key", LABEL_KEY),
+        is_label_key("self.key"),
         format!("must be the key of a label: {KEY}"),
     )
 }
@@ -104,7 +120,7 @@ pub(crate) fn tolerations(_: &mut SchemaGenerator) -> Schema {
 
 fn toleration_key() -> [Rule; 1] {
     [rule(
-        empty_or(LABEL_KEY),
+        format!("self == '' || ({})", is_label_key("self")),
         format!("must be the key of a taint: {KEY}"),
     )]
 }
@@ -127,7 +143,7 @@ fn toleration() -> [Rule; 5] {
             ".value",
             format!(
                 "!({operator} in ['', 'Equal']) || {}",
-                matches(value, LABEL_VALUE)
+                matches(value, OF_LABEL_VALUE)
             ),
             format!("must be the value of a taint: {VALUE}"),
         ),

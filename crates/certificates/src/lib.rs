@@ -4,7 +4,13 @@
 //! Pure but for one thing: keys are drawn at random by the crypto library itself, which takes no
 //! other source. The time is an argument.
 
+// The tests below `tests` name the crate as its users do.
+#[cfg(test)]
+extern crate self as weft_certificates;
+
 mod rotation;
+#[cfg(test)]
+mod tests;
 mod x509;
 
 use std::collections::BTreeMap;

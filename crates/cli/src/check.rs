@@ -5,11 +5,13 @@ use anyhow::Result;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_cel::{ErrorKind, RootContext, Validator};
 use serde_json::Value;
+use weft_documents::{Document, Position};
+use weft_node_network::schema::is_section;
 use weft_operands::text::is_object_name;
 use weft_plan::{Decision, Domain, Facts, Input, Live, Notice, Problem, text};
 
 use crate::{
-    document::{Document, Position},
+    definitions::{Definition, Version},
     domains::{self, Entry},
     schema::{self, Finding},
     suggest::did_you_mean,
@@ -21,9 +23,9 @@ pub enum Subject {
     Ours(&'static Entry),
     /// An object of another kind of our APIs, in a version that is served: the operator makes
     /// nothing of it by itself.
-    Beside(Box<CustomResourceDefinition>),
-    /// A kind that is none of our business.
-    Foreign(String),
+    Beside(Definition),
+    /// An object of a group that Weft does not serve.
+    Foreign,
     /// Something that was probably meant to be one of ours.
     Mistaken(Finding),
 }
@@ -38,21 +40,17 @@ pub fn identify(document: &Value) -> Subject {
             message,
         })
     };
-    if !document.is_object() || kind.is_empty() || api_version.is_empty() {
-        return mistaken(
-            "",
-            format!(
-                "is not a Kubernetes object: it needs the fields \"apiVersion\" and \"kind\". {}",
-                known_kinds()
-            ),
-        );
+    if !document.is_object() || kind.is_empty() {
+        return mistaken("", of_nmstate(document).unwrap_or(NO_OBJECT).to_owned());
+    }
+    if api_version.is_empty() {
+        return mistaken("", without_version(kind));
     }
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     let known = || {
         domains::ALL.iter().flat_map(|entry| {
             entry
                 .definitions()
-                .into_iter()
                 .map(move |(_, definition)| (entry, definition))
         })
     };
@@ -61,7 +59,10 @@ pub fn identify(document: &Value) -> Subject {
         if of.names.kind != kind {
             continue;
         }
-        let served = domains::served_versions(&definition);
+        let served = domains::served_versions(definition);
+        if of.group != group && !is_meant(&of.group, group) {
+            continue;
+        }
         if of.group != group {
             let message = format!(
                 "{kind} does not belong to the group {group:?}: write {}",
@@ -76,10 +77,9 @@ pub fn identify(document: &Value) -> Subject {
             );
             return mistaken("apiVersion", message);
         }
-        return if entry.resource.kind == kind {
-            Subject::Ours(entry)
-        } else {
-            Subject::Beside(Box::new(definition))
+        return match entry.further_definition(kind) {
+            Some(definition) => Subject::Beside(definition),
+            None => Subject::Ours(entry),
         };
     }
     let of_group: Vec<String> = known()
@@ -97,6 +97,7 @@ pub fn identify(document: &Value) -> Subject {
     }
     // Only now: the name of one kind may look like a slip of another's.
     let names: Vec<String> = known()
+        .filter(|(_, definition)| is_slip_of(&definition.spec.group, group))
         .map(|(_, definition)| definition.spec.names.kind.clone())
         .collect();
     let nearest = did_you_mean(kind, names.iter().map(String::as_str));
@@ -105,7 +106,7 @@ pub fn identify(document: &Value) -> Subject {
     {
         let versions = versions_text(
             &definition.spec.group,
-            &domains::served_versions(&definition),
+            &domains::served_versions(definition),
         );
         let message = format!(
             "unknown kind {kind:?}; did you mean {:?}, apiVersion {versions}?",
@@ -113,11 +114,49 @@ pub fn identify(document: &Value) -> Subject {
         );
         return mistaken("kind", message);
     }
-    Subject::Foreign(
-        format!("{kind} {}", Live::of(document).name())
-            .trim()
-            .to_owned(),
-    )
+    Subject::Foreign
+}
+
+/// The mistake of a document that names no kind.
+pub const NO_OBJECT: &str =
+    "is not a Kubernetes object: it needs the fields \"apiVersion\" and \"kind\"";
+
+/// The mistake of a document of this kind whose `apiVersion` is missing.
+fn without_version(kind: &str) -> String {
+    let mut definitions = domains::ALL.iter().flat_map(Entry::definitions);
+    match definitions.find(|(_, definition)| definition.spec.names.kind == kind) {
+        Some((_, definition)) => {
+            let served = domains::served_versions(definition);
+            let versions = versions_text(&definition.spec.group, &served);
+            format!("the field \"apiVersion\" is missing: write {versions} for {kind}")
+        }
+        None => format!("the field \"apiVersion\" is missing for kind {kind:?}"),
+    }
+}
+
+/// The mistake of a file that `nmstatectl` would read: a policy or a state.
+fn of_nmstate(document: &Value) -> Option<&'static str> {
+    const POLICY: &str = "is a policy in the form of nmstate, and no Kubernetes object: put it below \"spec\" of a NodeNetworkConfigurationPolicy, with apiVersion nmstate.io/v1 and a name in metadata. weft-agent plan -f reads it as it is";
+    const STATE: &str = "is a state in the form of nmstate, and no Kubernetes object: put it below \"spec.desiredState\" of a NodeNetworkConfigurationPolicy, with apiVersion nmstate.io/v1 and a name in metadata. weft-agent plan -f reads it as it is";
+    if ["desiredState", "desired"]
+        .iter()
+        .any(|field| document[field].is_object())
+    {
+        return Some(POLICY);
+    }
+    weft_node_network::schema::has_section(document).then_some(STATE)
+}
+
+/// Reports whether a group was probably meant to be this one of ours, for a kind whose name is that
+/// of our kind. Other groups have kinds of the same names: such objects are foreign.
+fn is_meant(ours: &str, group: &str) -> bool {
+    // Kubernetes has none of our kinds in its own group, the empty one.
+    group.is_empty() || is_slip_of(ours, group)
+}
+
+/// Reports whether a group differs from one of ours by a slip: by three letters at most.
+fn is_slip_of(ours: &str, group: &str) -> bool {
+    strsim::damerau_levenshtein(ours, group) <= 3
 }
 
 /// Returns the kinds that Weft can check, in a sentence.
@@ -135,7 +174,7 @@ pub fn known_kinds() -> String {
     let kinds: Vec<String> = domains::ALL
         .iter()
         .flat_map(Entry::definitions)
-        .map(|(_, definition)| text(&definition))
+        .map(|(_, definition)| text(definition))
         .collect();
     format!("Known kinds: {}", kinds.join("; "))
 }
@@ -165,19 +204,14 @@ pub struct Checked {
 /// # Errors
 /// The definition of the resource has no schema for its version, which would be a defect of Weft.
 pub fn check(entry: &'static Entry, domain: &dyn Domain, resource: &Value) -> Result<Checked> {
-    let definition = entry.definition.read();
-    let schema = schema_of(&definition, resource)?;
-    let mut findings = schema::check(&schema, resource);
+    let version = entry.definition.version_of(resource)?;
+    let of_the_user = &without_status(resource);
+    let mut findings = schema::check(&version.with_object_fields, of_the_user);
     let mut notes = Vec::new();
-    let (decision, drawn) = decide(domain, resource);
+    let (decision, drawn) = decide(domain, of_the_user);
     let decision = match decision {
         Ok(decision) => {
-            notes.extend(
-                decision
-                    .notices
-                    .iter()
-                    .map(|Notice { about, message }| format!("{about}: {message}")),
-            );
+            notes.extend(decision.notices.iter().map(note));
             // The operator carries out the rest. A mistake is one all the same.
             add_problems(
                 &mut findings,
@@ -210,7 +244,8 @@ pub fn check(entry: &'static Entry, domain: &dyn Domain, resource: &Value) -> Re
         }
     };
     // Last: they say the same with fewer words, since they stand in the schema.
-    add_broken_rules(&mut findings, &mut notes, &schema, &definition, resource);
+    let definition = entry.definition.read();
+    add_broken_rules(&mut findings, &mut notes, version, definition, of_the_user);
     add(&mut findings, name_of(resource).into_iter());
     let decision = decision.filter(|_| findings.is_empty());
     Ok(Checked {
@@ -227,15 +262,37 @@ pub fn check(entry: &'static Entry, domain: &dyn Domain, resource: &Value) -> Re
 /// # Errors
 /// The definition has no schema for the resource's version, which would be a defect of Weft.
 pub fn check_against(
-    definition: &CustomResourceDefinition,
+    definition: Definition,
     resource: &Value,
 ) -> Result<(Vec<Finding>, Vec<String>)> {
-    let schema = schema_of(definition, resource)?;
-    let mut findings = schema::check(&schema, resource);
+    let version = definition.version_of(resource)?;
+    let resource = &without_status(resource);
+    let mut findings = schema::check(&version.with_object_fields, resource);
+    let has_desired_state = version
+        .schema
+        .pointer("/properties/spec/properties/desiredState")
+        .is_some();
+    for finding in findings.iter_mut().filter(|_| has_desired_state) {
+        let key = finding.path.strip_prefix("spec.").unwrap_or(&finding.path);
+        if finding.about_key && is_section(key) {
+            finding.message = format!("unknown field {key:?}: it belongs into spec.desiredState");
+        }
+    }
     let mut notes = Vec::new();
-    add_broken_rules(&mut findings, &mut notes, &schema, definition, resource);
+    let definition = definition.read();
+    add_broken_rules(&mut findings, &mut notes, version, definition, resource);
     add(&mut findings, name_of(resource).into_iter());
     Ok((findings, notes))
+}
+
+/// The part of an object that a user writes. The API server ignores the status in what users apply,
+/// and old operators wrote other fields there.
+fn without_status(resource: &Value) -> Value {
+    let mut resource = resource.clone();
+    if let Some(fields) = resource.as_object_mut() {
+        fields.remove("status");
+    }
+    resource
 }
 
 /// Returns the API server's finding about the name.
@@ -258,11 +315,11 @@ fn name_of(resource: &Value) -> Option<Finding> {
 fn add_broken_rules(
     findings: &mut Vec<Finding>,
     notes: &mut Vec<String>,
-    schema: &Value,
+    version: &Version,
     definition: &CustomResourceDefinition,
     resource: &Value,
 ) {
-    let (failed, others): (Vec<_>, Vec<_>) = broken_rules(schema, definition, resource)
+    let (failed, others): (Vec<_>, Vec<_>) = broken_rules(version, definition, resource)
         .into_iter()
         .partition(|broken| broken.kind == ErrorKind::ValidationFailure);
     add(findings, failed.into_iter().map(|broken| broken.finding));
@@ -277,6 +334,11 @@ fn add_broken_rules(
             ));
         }
     }
+}
+
+/// A domain's hint, for people.
+pub fn note(notice: &Notice) -> String {
+    format!("{}: {}", notice.about, notice.message)
 }
 
 /// Adds what a domain found wrong, unless the same field was found to be wrong before.
@@ -330,24 +392,8 @@ fn add(findings: &mut Vec<Finding>, more: impl Iterator<Item = Finding>) {
     findings.extend(new);
 }
 
-fn schema_of(definition: &CustomResourceDefinition, resource: &Value) -> Result<Value> {
-    let version = resource["apiVersion"]
-        .as_str()
-        .and_then(|text| text.rsplit('/').next())
-        .unwrap_or_default();
-    let kind = &definition.spec.names.kind;
-    let definition = serde_json::to_value(definition)?;
-    let versions = definition
-        .pointer("/spec/versions")
-        .and_then(Value::as_array);
-    let schema = versions
-        .into_iter()
-        .flatten()
-        .find(|candidate| candidate["name"] == version)
-        .map(|found| &found["schema"]["openAPIV3Schema"]);
-    schema
-        .cloned()
-        .ok_or_else(|| anyhow::anyhow!("the definition of {kind} has no schema for {version:?}"))
+thread_local! {
+    static VALIDATOR: Validator = Validator::new();
 }
 
 struct BrokenRule {
@@ -357,7 +403,7 @@ struct BrokenRule {
 
 /// The CEL rules of the schema that the resource breaks.
 fn broken_rules(
-    schema: &Value,
+    version: &Version,
     definition: &CustomResourceDefinition,
     resource: &Value,
 ) -> Vec<BrokenRule> {
@@ -369,9 +415,16 @@ fn broken_rules(
         api_group: definition.spec.group.clone(),
         kind: definition.spec.names.kind.clone(),
     };
-    let errors = Validator::new()
-        .validate_with_context(schema, resource, None, Some(&context))
-        .err();
+    let errors = VALIDATOR.with(|validator| {
+        let (rules, context) = (version.rules(), Some(&context));
+        validator
+            .validate_compiled_with_context(rules, resource, None, context)
+            .err()?;
+        // Compiled rules are kept in no order. These come in that of the schema.
+        validator
+            .validate_with_context(&version.schema, resource, None, context)
+            .err()
+    });
     errors
         .into_iter()
         .flat_map(kube_cel::ValidationErrors::into_vec)

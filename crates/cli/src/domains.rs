@@ -9,7 +9,7 @@ use weft_addons::Image;
 use weft_api::{addons, cluster_network, node_network, placement};
 use weft_node_network::{deployment, rollout};
 use weft_operator::Opened;
-use weft_plan::{Domain, Kind, kinds};
+use weft_plan::{Domain, Kind, dropped::Shipped, kinds};
 
 use crate::definitions::{self, Definition};
 
@@ -37,6 +37,9 @@ pub struct Entry {
     pub admission: fn() -> Vec<Value>,
     /// Checks of a cluster before the switch to Weft, besides those of every domain.
     pub switch_checks: &'static [SwitchCheck],
+    /// Workloads whose pods restart at the switch, each with the reason, as the page about
+    /// compatibility lists them.
+    pub restarts: &'static [(&'static str, &'static str)],
     /// True if its objects follow from Secrets and from objects of other operators as well.
     pub needs_secrets: bool,
     /// The parts to install.
@@ -48,6 +51,9 @@ pub struct Entry {
 pub enum SwitchCheck {
     /// Objects of old releases that Weft may not delete.
     OldObjects,
+    /// Objects of the original itself, which an operator of another name does not replace.
+    /// `weft status` names them as well.
+    Leftovers,
     /// Nodes that policies would change.
     Nodes,
 }
@@ -108,6 +114,22 @@ pub struct Install {
     pub components_variable: Option<&'static str>,
     /// Environment variables that name an image, each with what `weft manifests` sets.
     pub images: fn() -> Vec<(&'static str, &'static str)>,
+    /// The first release of the replaced operator whose images run as Weft deploys them. `None`
+    /// means that those of every release do.
+    pub first_images: Option<&'static str>,
+    /// Signs for images whose release alone does not show that.
+    pub proofs: &'static [Proof],
+}
+
+/// A sign in the cluster that an image of the replaced operator runs as Weft deploys it.
+pub struct Proof {
+    /// The environment variable that names the image.
+    pub variable: &'static str,
+    /// Kind and name of a workload that the replaced operator makes with the image.
+    pub workload: (Kind, &'static str),
+    /// The beginning of an argument that Weft gives the image. The workload gives it this argument,
+    /// too.
+    pub argument: &'static str,
 }
 
 /// Another value of a field.
@@ -166,11 +188,29 @@ impl Component {
 impl Entry {
     /// The definitions of all kinds of its API, that of its resource first, each with the name of
     /// its file.
-    pub fn definitions(&self) -> Vec<(&'static str, CustomResourceDefinition)> {
+    pub fn definitions(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, &'static CustomResourceDefinition)> {
         let own = (self.install.definition_file, self.definition);
-        std::iter::once(&own)
-            .chain(self.further_definitions)
-            .map(|(file, definition)| (*file, definition.read()))
+        let further = self.further_definitions.iter().copied();
+        std::iter::once(own)
+            .chain(further)
+            .map(|(file, definition)| (file, definition.read()))
+    }
+
+    /// The definition of another kind of its API.
+    pub fn further_definition(&self, kind: &str) -> Option<Definition> {
+        let all = self.further_definitions.iter();
+        all.map(|(_, definition)| *definition)
+            .find(|definition| definition.read().spec.names.kind == kind)
+    }
+
+    /// The same definitions, as the text of this program.
+    pub fn shipped(&self) -> Vec<Shipped> {
+        let further = self.further_definitions.iter();
+        std::iter::once(self.definition)
+            .chain(further.map(|(_, definition)| *definition))
+            .map(Definition::shipped)
             .collect()
     }
 
@@ -208,7 +248,41 @@ const ADDONS: Entry = Entry {
     reports: &[],
     has_policies: false,
     admission: addons::admission,
-    switch_checks: &[SwitchCheck::OldObjects],
+    switch_checks: &[SwitchCheck::OldObjects, SwitchCheck::Leftovers],
+    restarts: &[
+        (
+            "dynamic-networks-controller-ds",
+            "mounts the folders of its sockets, and so finds a socket that its server recreates. Follows the whole placement",
+        ),
+        (
+            "kube-cni-linux-bridge-plugin",
+            "replaces CNI plugins by rename, and reports a folder that the container runtime does not read",
+        ),
+        (
+            "ovs-cni-amd64",
+            "replaces CNI plugins by rename, and reports that Open vSwitch or the folder is missing. Its marker has a readiness probe",
+        ),
+        (
+            "macvtap-cni",
+            "replaces its CNI plugin by rename, and reports a folder that the container runtime does not read",
+        ),
+        (
+            "kubemacpool-mac-controller-manager",
+            "reads its TLS settings from arguments",
+        ),
+        (
+            "multus",
+            "has probes that look for its socket, and reads its ConfigMap only at its start",
+        ),
+        (
+            "secondary-dns",
+            "has another name for each port, and reads its ConfigMap only at its start",
+        ),
+        (
+            "kubevirt-ipam-controller-manager",
+            "prefers another node for each of its pods",
+        ),
+    ],
     needs_secrets: false,
     install: Install {
         operator: "cluster-network-addons-operator",
@@ -247,6 +321,13 @@ const ADDONS: Entry = Entry {
                 .map(|image| (image.env(), image.default_reference()))
                 .collect()
         },
+        first_images: Some("0.102.0"),
+        proofs: &[Proof {
+            variable: "KUBEMACPOOL_IMAGE",
+            workload: (kinds::DEPLOYMENT, "kubemacpool-mac-controller-manager"),
+            // The image of 0.102.0 reads variables instead, and ends where it meets this argument.
+            argument: "--tls-min-version=",
+        }],
     },
 };
 
@@ -261,6 +342,7 @@ const CLUSTER_NETWORK: Entry = Entry {
     has_policies: false,
     admission: cluster_network::admission,
     switch_checks: &[],
+    restarts: &[],
     needs_secrets: false,
     install: Install {
         operator: "cluster-network-operator",
@@ -299,6 +381,8 @@ const CLUSTER_NETWORK: Entry = Entry {
                 ),
             ]
         },
+        first_images: None,
+        proofs: &[],
     },
 };
 
@@ -338,6 +422,7 @@ const NODE_NETWORK: Entry = Entry {
     has_policies: true,
     admission: node_network::admission,
     switch_checks: &[SwitchCheck::Nodes],
+    restarts: &[],
     needs_secrets: false,
     install: Install {
         operator: "nmstate-operator",
@@ -362,6 +447,8 @@ const NODE_NETWORK: Entry = Entry {
                 deployment::settings::IMAGE,
             )]
         },
+        first_images: None,
+        proofs: &[],
     },
 };
 
@@ -376,6 +463,7 @@ const PLACEMENT: Entry = Entry {
     has_policies: false,
     admission: placement::admission,
     switch_checks: &[],
+    restarts: &[],
     needs_secrets: true,
     install: Install {
         operator: weft_placement::domain::OPERATOR,
@@ -400,6 +488,8 @@ const PLACEMENT: Entry = Entry {
                 weft_placement::domain::IMAGE,
             )]
         },
+        first_images: None,
+        proofs: &[],
     },
 };
 
@@ -408,6 +498,12 @@ pub fn chosen(names: &[String]) -> Vec<&'static Entry> {
     ALL.iter()
         .filter(|entry| names.is_empty() || names.iter().any(|name| name == entry.name))
         .collect()
+}
+
+/// The definitions of the domain of this name, as the text of this program.
+pub fn shipped(name: &str) -> Vec<Shipped> {
+    let named = ALL.iter().filter(|entry| entry.name == name);
+    named.flat_map(Entry::shipped).collect()
 }
 
 /// Versions of the API that the API server serves, the one that is stored first.

@@ -1,7 +1,7 @@
 //! The objects of an installation of Weft that are in a cluster: those that `weft manifests`
 //! prints.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use weft_placement::domain::{NAMESPACES_VARIABLE, Namespaces};
@@ -44,6 +44,7 @@ pub fn installations(site: &Site) -> Result<Vec<Installation>> {
             image: "",
             agent_image: "",
             image_pull_policy: "",
+            images: &BTreeMap::new(),
             api_server: None,
             placement_namespaces: served.as_ref(),
             keystone_urls: None,

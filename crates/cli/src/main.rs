@@ -3,9 +3,13 @@
 //! Each command is a file in [`commands`]. Common properties of all commands:
 //!
 //! - [`domains`]: which domains there are, the only place that names one;
-//! - [`sources`], [`document`]: files, and YAML that knows its lines;
+//! - [`sources`]: files. `weft_documents` reads them;
 //! - [`schema`], [`check`], [`review`]: whether a custom resource is valid;
+//! - [`defaults`]: what the API server adds to it;
 //! - [`install`]: what `weft manifests` prints;
+//! - [`running_images`]: the images that an operator in the cluster gives its operands;
+//! - [`reinstall`], [`left_out`]: its command line for a cluster, and what another one would leave
+//!   out;
 //! - [`nodes`]: policies of nodes' networks, and what they would change;
 //! - [`placement`]: what a PlacementAPI leads to with what stands next to it;
 //! - [`keepers`], [`migration`]: which operators Weft would replace, and what keeps them;
@@ -27,20 +31,25 @@
 )]
 
 mod account;
+mod addresses;
 mod bundle;
 mod check;
 mod cli;
 mod commands;
 mod confirm;
+mod defaults;
 mod definitions;
-mod document;
 mod domains;
+mod dropped;
 mod graph;
 mod handover;
 mod held;
 mod install;
 mod installed;
 mod keepers;
+mod left_out;
+mod leftovers;
+mod mac_collisions;
 mod mac_range;
 mod migration;
 mod mood;
@@ -51,8 +60,10 @@ mod placement;
 mod planned;
 mod policies;
 mod reasons;
+mod reinstall;
 mod reports;
 mod review;
+mod running_images;
 mod schema;
 mod screen;
 mod sources;

@@ -1,7 +1,7 @@
 //! Before the switch: which operators Weft would replace in a cluster, what keeps them, what the
 //! switch changes, and what is in its way.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -13,25 +13,22 @@ use crate::{
     domains::{Environment, OPERATOR_IMAGE, SwitchCheck},
     install::{self, Options},
     keepers::Keeper,
+    leftovers::{self, Leftovers},
     nodes::Nodes,
     online::{Online, Site},
     output::{self, Style},
     planned::Planned,
     review::Resource,
+    running_images::{RunningImages, release},
 };
-
-/// Variables by which the operators of this field give their release.
-const VERSION_VARIABLES: [&str; 3] = [
-    "OPERATOR_VERSION",
-    "RELEASE_VERSION",
-    "OPENSTACK_RELEASE_VERSION",
-];
 
 /// The state of a domain in a cluster, before the switch.
 pub struct Inspection {
     site: Site,
     /// Where Weft's operator would be, unless that is its usual place.
     namespace: Option<String>,
+    /// The images that the switch takes over.
+    running: RunningImages,
     originals: Vec<Original>,
     resources: Vec<Found>,
     in_the_way: Vec<String>,
@@ -66,13 +63,19 @@ impl Inspection {
         let found = presence::originals(&online.cluster, &*site.domain)
             .await
             .map_err(|error| online.explain(error))?;
+        // Where Weft is installed, its Deployment says which images there are.
+        let running = match site.operator {
+            None => RunningImages::among(online, &site, &found).await?,
+            Some(_) => RunningImages::default(),
+        };
         let mut inspection = Self {
             site,
             namespace: None,
             originals: Vec::new(),
             resources: Vec::new(),
             in_the_way: Vec::new(),
-            notes: Vec::new(),
+            notes: running.notes.clone(),
+            running,
         };
         inspection.choose_namespace(&found)?;
         inspection.look_at_originals(&found)?;
@@ -81,6 +84,7 @@ impl Inspection {
         for check in inspection.site.entry.switch_checks {
             match check {
                 SwitchCheck::OldObjects => inspection.look_at_old_objects(online).await?,
+                SwitchCheck::Leftovers => inspection.look_at_leftovers(online).await?,
                 SwitchCheck::Nodes => inspection.look_at_nodes(online).await?,
             }
         }
@@ -106,6 +110,9 @@ impl Inspection {
         if entry.install.one_namespace {
             environment = environment.with_namespaces(namespace, namespace);
         }
+        for (variable, image) in &self.running.images {
+            environment = environment.with(variable, image);
+        }
         let opened = entry.serve(&environment)?;
         self.site.domain = opened.served.domain();
         self.site.served = opened.served;
@@ -123,6 +130,7 @@ impl Inspection {
             image: OPERATOR_IMAGE,
             agent_image: "",
             image_pull_policy: "IfNotPresent",
+            images: &BTreeMap::new(),
             api_server: None,
             placement_namespaces: None,
             keystone_urls: None,
@@ -163,15 +171,12 @@ impl Inspection {
             if let Some(obstacle) = presence::obstacle(original).filter(|_| !is_replaced) {
                 self.in_the_way.push(obstacle.message);
             }
-            let version = VERSION_VARIABLES.iter().find_map(|name| {
-                variables(original).find(|variable| variable["name"] == *name)?["value"].as_str()
-            });
             self.originals.push(Original {
                 image: original
                     .pointer("/spec/template/spec/containers/0/image")
                     .and_then(Value::as_str)
                     .map(str::to_owned),
-                version: version.map(str::to_owned),
+                version: release(original),
                 is_at_rest: is_at_rest(original),
                 is_replaced,
                 keepers,
@@ -302,6 +307,15 @@ impl Inspection {
         Ok(())
     }
 
+    /// Objects of the original itself that nothing uses any more.
+    async fn look_at_leftovers(&mut self, online: &Online) -> Result<()> {
+        let left = leftovers::read(&online.cluster, &self.site)
+            .await
+            .map_err(|error| online.explain(error))?;
+        self.notes.extend(left.as_ref().map(Leftovers::message));
+        Ok(())
+    }
+
     /// The policies that are there, as if they were applied once more: Weft corrects drift, which
     /// the original did not.
     async fn look_at_nodes(&mut self, online: &Online) -> Result<()> {
@@ -330,7 +344,7 @@ impl Inspection {
         }
         let mut nodes = Nodes::of_cluster(online).await?;
         nodes.change(&policies.iter().collect::<Vec<_>>(), false)?;
-        for plan in nodes.plans().iter().filter(|plan| plan.says_something()) {
+        for plan in nodes.plans().filter(|plan| plan.says_something()) {
             self.notes.push(plan.text().trim_end().to_owned());
         }
         self.notes.append(&mut nodes.notes);
@@ -365,10 +379,38 @@ impl Inspection {
                 served.into_iter().collect::<Vec<_>>().join(",")
             ),
         };
+        let images = match self.running.images.is_empty() {
+            true => "",
+            false => " --running-images",
+        };
         format!(
-            "weft manifests --split --domains {}{namespace}{served} | kubectl apply -f -",
+            "weft manifests --split --domains {}{namespace}{served}{images} | kubectl apply -f -",
             self.site.entry.name
         )
+    }
+
+    /// The reason why the pods of a workload restart, whose template changes in these fields.
+    fn reason(&self, workload: &ObjectKey, fields: &[String]) -> Option<String> {
+        let is_image = |field: &String| field.ends_with(".image");
+        let mut known = self.site.entry.restarts.iter();
+        let known = known
+            .find(|(name, _)| *name == workload.name && !fields.iter().all(is_image))
+            .map(|(_, why)| *why);
+        let image = fields.iter().any(is_image).then_some("another image");
+        let reasons: Vec<_> = known.into_iter().chain(image).collect();
+        (!reasons.is_empty()).then(|| reasons.join("; "))
+    }
+
+    /// The workloads whose pods restart, for programs.
+    fn restarts(&self, planned: &Planned) -> Vec<Value> {
+        let restarts = planned.restarts().into_iter();
+        let restarts = restarts.map(|(workload, fields)| {
+            json!({
+                "kind": workload.kind.kind, "namespace": workload.namespace, "name": workload.name,
+                "fields": fields, "reason": self.reason(workload, &fields),
+            })
+        });
+        restarts.collect()
     }
 
     /// Returns the text of the report, for people.
@@ -395,6 +437,9 @@ impl Inspection {
         if self.originals.is_empty() && self.site.operator.is_none() {
             lines.push("  operator  none found".to_owned());
         }
+        for (variable, image) in &self.running.images {
+            lines.push(format!("  image     {variable}={image}"));
+        }
         for found in &self.resources {
             lines.push(format!(
                 "  resource  {}{}",
@@ -402,13 +447,17 @@ impl Inspection {
                 kept_by(&found.keepers)
             ));
             lines.push(format!("            {}", found.planned.totals()));
-            lines.extend(
-                found
-                    .planned
-                    .restart_lines()
-                    .iter()
-                    .map(|restart| format!("  restarts  {restart}")),
-            );
+            for (workload, fields) in found.planned.restarts() {
+                lines.push(format!(
+                    "  restarts  {}: {}",
+                    workload.human(),
+                    fields.join(", ")
+                ));
+                lines.extend(
+                    self.reason(workload, &fields)
+                        .map(|why| format!("            why: {why}")),
+                );
+            }
         }
         if self.resources.is_empty() {
             lines.push("  resource  none".to_owned());
@@ -439,8 +488,10 @@ impl Inspection {
             "domain": self.site.entry.name,
             "weft": self.site.operator.as_ref().map(|operator| operator.workload.human()),
             "operators": self.originals.iter().map(Original::json).collect::<Vec<_>>(),
+            "images": self.running.images,
             "resources": self.resources.iter().map(|found| json!({
                 "keptBy": found.keepers.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "restarts": self.restarts(&found.planned),
                 "plan": found.planned.json(),
             })).collect::<Vec<_>>(),
             "inTheWay": self.in_the_way,
@@ -487,15 +538,6 @@ impl Original {
             "keptBy": self.keepers.iter().map(ToString::to_string).collect::<Vec<_>>(),
         })
     }
-}
-
-/// The environment of the operator's container.
-fn variables(original: &Value) -> impl Iterator<Item = &Value> {
-    original
-        .pointer("/spec/template/spec/containers/0/env")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
 }
 
 /// Annotation of `kubectl apply`, by which it knows the fields that it has set before.

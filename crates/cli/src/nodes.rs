@@ -1,6 +1,9 @@
 //! Documents of `nmstate.io`: what is wrong with them, and what policies would change on nodes.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -8,14 +11,15 @@ use weft_api::node_network::{
     NODE_LABEL, NodeNetworkConfigurationPolicySpec, POLICY_LABEL, enactment, policy, state,
 };
 use weft_node_network::{
-    check, kernel_subset,
+    check, kernel_subset, notes,
     plan::{Done, Metadata, Node, Plan, plan},
     review,
-    rollout::{Predicted, predict},
+    rollout::{Predicted, predict, view::addresses_of},
+    state::remove_additions,
 };
-use weft_plan::{Kind, Live, Problem, kinds};
+use weft_plan::{Kind, Live, Notice, Problem, applied, kinds};
 
-use crate::{document, online::Online, output::Style, sources::Source};
+use crate::{online::Online, output::Style, sources::Source};
 
 /// Returns the refusals of operator and agents for an object of `nmstate.io`, beyond those of its
 /// definition.
@@ -31,6 +35,14 @@ pub fn problems(object: &Value) -> Vec<Problem> {
         }
         _ => Vec::new(),
     }
+}
+
+/// Returns the hints about an object of `nmstate.io` that need no host.
+pub fn notices(object: &Value) -> Vec<Notice> {
+    if !matters(object) {
+        return Vec::new();
+    }
+    notes::desired_state("spec.desiredState", &object["spec"]["desiredState"])
 }
 
 /// Reports whether an object changes nodes' networks when it is applied.
@@ -67,10 +79,29 @@ struct OfPolicy {
     done: Done,
 }
 
+/// A node that reports its network.
+#[derive(Default)]
+struct Reported {
+    /// The node, without its network.
+    node: Node,
+    /// Its network as JSON. A text needs a tenth of the memory of a value, and a plan looks at one
+    /// node after the other.
+    network: String,
+    /// The addresses in it.
+    addresses: BTreeSet<IpAddr>,
+}
+
+impl Reported {
+    fn network(&self) -> Value {
+        // It was written from a value.
+        serde_json::from_str(&self.network).unwrap_or_default()
+    }
+}
+
 /// Nodes, and the policies that are there.
 #[derive(Default)]
 pub struct Nodes {
-    nodes: BTreeMap<String, Node>,
+    nodes: BTreeMap<String, Reported>,
     metadata: BTreeMap<String, Metadata>,
     policies: BTreeMap<String, Policy>,
     /// By the name of the node.
@@ -93,10 +124,10 @@ impl Nodes {
             kinds::NODE_NETWORK_CONFIGURATION_ENACTMENT,
         ] {
             for object in list(online, kind).await? {
-                nodes.add(&object, kind.kind)?;
+                nodes.add(object, kind.kind)?;
             }
         }
-        if nodes.nodes.is_empty() {
+        if !nodes.are_reported() {
             return Err(nothing_reported());
         }
         Ok(nodes)
@@ -119,7 +150,7 @@ impl Nodes {
     /// # Errors
     /// There is none.
     pub fn must_be_reported(&self, sources: &[Source]) -> Result<()> {
-        if self.nodes.is_empty() {
+        if !self.are_reported() {
             let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
             bail!(
                 "{}: there is no NodeNetworkState in it; write them to a file: kubectl get nns,nodes,nncp,nnce -o yaml",
@@ -133,13 +164,18 @@ impl Nodes {
     ///
     /// # Errors
     /// A policy cannot be read.
-    pub fn add(&mut self, object: &Value, kind: &str) -> Result<()> {
-        let name = name(object);
+    pub fn add(&mut self, mut object: Value, kind: &str) -> Result<()> {
+        let name = name(&object);
         match kind {
             state::KIND => {
-                let node = self.nodes.entry(name.clone()).or_default();
+                let reported = self.nodes.entry(name.clone()).or_default();
+                reported.addresses = addresses_of(&object);
+                let network = object.pointer_mut("/status/currentState");
+                let mut network = network.map(Value::take).unwrap_or_default();
+                remove_additions(&mut network);
+                reported.network = network.to_string();
+                let node = &mut reported.node;
                 node.name = name.clone();
-                node.current = object["status"]["currentState"].clone();
                 node.own =
                     Some(object["spec"]["desiredState"].clone()).filter(|own| !own.is_null());
                 if object["spec"]["managed"] == false {
@@ -166,20 +202,20 @@ impl Nodes {
                 }
             }
             "Node" => {
-                self.metadata.insert(name, Metadata::of(object));
+                self.metadata.insert(name, Metadata::of(&object));
             }
             policy::KIND => {
                 drop(self.policies.insert(
                     name,
                     Policy {
                         generation: object["metadata"]["generation"].as_i64(),
-                        spec: spec(object)?,
-                        object: object.clone(),
+                        spec: spec(&object)?,
+                        object,
                     },
                 ));
             }
             enactment::KIND => {
-                if let Some((node, done)) = done(object) {
+                if let Some((node, done)) = done(&object) {
                     self.done.entry(node).or_default().push(done);
                 }
             }
@@ -196,22 +232,25 @@ impl Nodes {
         for object in objects {
             let name = name(object);
             if object["kind"] == state::KIND {
-                let Some(node) = self.nodes.get_mut(&name) else {
+                let Some(reported) = self.nodes.get_mut(&name) else {
                     bail!("nothing is known of the network of a node {name}")
                 };
-                node.own = Some(object["spec"]["desiredState"].clone())
+                reported.node.own = Some(object["spec"]["desiredState"].clone())
                     .filter(|own| !own.is_null() && !delete);
             } else if !delete {
-                let spec = spec(object)?;
-                let generation = self
-                    .policies
-                    .get(&name)
+                let there = self.policies.get(&name);
+                let object = match there {
+                    Some(there) => applied(
+                        object,
+                        Some(&there.object),
+                        kinds::NODE_NETWORK_CONFIGURATION_POLICY,
+                    ),
+                    None => (*object).clone(),
+                };
+                let spec = spec(&object)?;
+                let generation = there
                     .filter(|there| there.spec == spec)
                     .and_then(|there| there.generation);
-                let mut object = (*object).clone();
-                if let Some(there) = self.policies.get(&name) {
-                    object["status"] = there.object["status"].clone();
-                }
                 let policy = Policy {
                     generation,
                     spec,
@@ -230,25 +269,41 @@ impl Nodes {
         Ok(())
     }
 
-    /// The plan of each node.
-    pub fn plans(&self) -> Vec<Plan> {
+    /// The plan of each node. A node's network is in memory only while its plan is made.
+    pub fn plans(&self) -> impl Iterator<Item = Plan> {
         let policies = self.specs();
-        let plans = self.reported().map(|node| plan(&node, &policies));
-        let silent = self.silent();
-        plans
-            .chain(silent.filter_map(|(node, labels)| Plan::unknown(node, labels, &policies)))
-            .collect()
+        let silent: Vec<Plan> = self
+            .silent()
+            .filter_map(|(node, labels)| Plan::unknown(node, labels, &policies))
+            .collect();
+        self.reported(|_| true)
+            .map(move |node| plan(&node, &policies))
+            .chain(silent)
     }
 
-    /// Returns the nodes that report their network, by name.
-    pub fn reported(&self) -> impl Iterator<Item = Node> {
+    /// Returns those of the nodes that report their network whose name is meant, by name.
+    pub fn reported(&self, is_meant: impl Fn(&str) -> bool) -> impl Iterator<Item = Node> {
         let mut addresses = self.addresses();
-        self.nodes.values().map(move |node| Node {
-            metadata: self.metadata.get(&node.name).cloned(),
-            done: self.done_on(&node.name),
-            addresses: addresses.remove(&node.name).unwrap_or_default(),
-            ..node.clone()
-        })
+        self.nodes
+            .iter()
+            .filter(move |(name, _)| is_meant(name))
+            .map(move |(name, reported)| Node {
+                current: reported.network(),
+                metadata: self.metadata.get(name).cloned(),
+                done: self.done_on(name),
+                addresses: addresses.remove(name).unwrap_or_default(),
+                ..reported.node.clone()
+            })
+    }
+
+    /// Returns true if a node reports its network.
+    pub fn are_reported(&self) -> bool {
+        !self.nodes.is_empty()
+    }
+
+    /// Returns the names of all nodes.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.nodes.keys().chain(self.silent().map(|(name, _)| name))
     }
 
     /// Returns the addresses that nodes have or would get, by node and policy.
@@ -262,18 +317,16 @@ impl Nodes {
             let node = json!({"metadata": {"name": name, "labels": known.labels}});
             (name.clone(), node)
         });
-        let states = self.nodes.iter().map(|(name, node)| {
-            (
-                name.clone(),
-                json!({"status": {"currentState": node.current}}),
-            )
-        });
+        let reported = self
+            .nodes
+            .iter()
+            .map(|(name, reported)| (name.clone(), reported.addresses.clone()));
         predict(
             &policies
                 .map(|(name, policy)| (name.clone(), policy.object.clone()))
                 .collect(),
             &nodes.collect(),
-            &states.collect(),
+            &reported.collect(),
         )
     }
 
@@ -319,37 +372,39 @@ pub fn nothing_reported() -> anyhow::Error {
 }
 
 /// Returns an error that a cluster does not know a kind of `nmstate.io`, with the way out.
-pub fn unknown_kind(kind: Kind) -> anyhow::Error {
+pub async fn unknown_kind(online: &Online, kind: Kind) -> anyhow::Error {
+    let install = online.how_to_install("node-network").await;
     anyhow::anyhow!(
-        "the cluster does not know {} ({}); {}",
+        "the cluster does not know {} ({}); {install}",
         kind.kind,
-        kind.api_version(),
-        crate::online::how_to_install("node-network")
+        kind.api_version()
     )
 }
 
-/// Calls `take` with each object of these files, and its kind.
+/// Calls `take` with each object of these files, and its kind. Of JSON, one object after the other
+/// is in memory.
 ///
 /// # Errors
 /// A file is no YAML, or `take` refuses an object.
 pub fn each_object(
     sources: &[Source],
-    mut take: impl FnMut(&Value, &str) -> Result<()>,
+    mut take: impl FnMut(Value, &str) -> Result<()>,
 ) -> Result<()> {
     for source in sources {
-        let objects = document::objects(&source.text).map_err(|error| {
-            let line = error
-                .position
-                .map(|position| format!(":{}:{}", position.line, position.column))
-                .unwrap_or_default();
-            anyhow::anyhow!(
-                "{}{line} is not readable as YAML: {}",
-                source.name,
-                error.message
-            )
-        })?;
-        for object in objects {
-            take(&object, object["kind"].as_str().unwrap_or_default())?;
+        for object in weft_documents::each_object(&source.text) {
+            let object = object.map_err(|error| {
+                let line = error
+                    .position
+                    .map(|position| format!(":{}:{}", position.line, position.column))
+                    .unwrap_or_default();
+                anyhow::anyhow!(
+                    "{}{line} is not readable as YAML: {}",
+                    source.name,
+                    error.message
+                )
+            })?;
+            let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+            take(object, &kind)?;
         }
     }
     Ok(())
@@ -385,7 +440,7 @@ fn done(enactment: &Value) -> Option<(String, OfPolicy)> {
 async fn list(online: &Online, kind: Kind) -> Result<Vec<Value>> {
     match online.cluster.list(kind, None, "").await {
         Ok(objects) => Ok(objects),
-        Err(error) if error.is_not_found() => Err(unknown_kind(kind)),
+        Err(error) if error.is_not_found() => Err(unknown_kind(online, kind).await),
         Err(error) => Err(online.explain(error)),
     }
 }

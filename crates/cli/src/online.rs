@@ -3,16 +3,22 @@
 
 use std::{ffi::OsString, future::Future, path::PathBuf, sync::Arc, time::Duration};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use kube::{
     Client, Config,
-    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+    config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use serde_json::Value;
 use weft_operator::{Opened, Served};
-use weft_plan::{Domain, Inventory, OWNER_LABEL, ObjectSet, Owner, kinds, report::FailureClass};
+use weft_plan::{
+    Domain, Inventory, Live, OWNER_LABEL, ObjectKey, ObjectSet, Owner, is_object_name, kinds,
+    report::FailureClass,
+};
 use weft_runtime::{
-    api_server::cluster::{self, Cluster},
+    api_server::{
+        clock,
+        cluster::{self, Cluster},
+    },
     inspect::{
         presence::{self, Leader, Operator},
         reader::Reader,
@@ -21,18 +27,24 @@ use weft_runtime::{
     reconcile::{objects::Objects, set::SetObjects, stored::StoredError},
 };
 
-use crate::domains::{Entry, Environment};
+use crate::{
+    domains::{Entry, Environment},
+    reinstall::how_to_install,
+    suggest::did_you_mean,
+};
 
-/// How to install Weft for this domain.
-pub fn how_to_install(domain: &str) -> String {
+/// How to free a Lease whose holder is a ghost.
+pub fn how_to_free(lease: &ObjectKey) -> String {
     format!(
-        "install it: weft manifests --domains {domain} | kubectl apply -f - (name the domains that Weft serves already, too)"
+        "delete it: kubectl delete lease {} -n {}",
+        lease.name,
+        lease.namespace.as_deref().unwrap_or_default()
     )
 }
 
 /// Which cluster.
-#[derive(clap::Args)]
-pub struct ClusterArgs {
+#[derive(Clone, clap::Args)]
+pub struct ClusterChoice {
     /// A kubeconfig file. By default $KUBECONFIG, ~/.kube/config or, in a pod, its service account
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -40,6 +52,13 @@ pub struct ClusterArgs {
     /// The context in the kubeconfig to use [default: its current one]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
+}
+
+/// Which cluster, and where Weft is in it.
+#[derive(clap::Args)]
+pub struct ClusterArgs {
+    #[command(flatten)]
+    choice: ClusterChoice,
 
     /// The operator's namespace, where no Deployment of it shows it [default: where its inventory
     /// is, else as OPERATOR_NAMESPACE says, else the usual one]
@@ -47,13 +66,76 @@ pub struct ClusterArgs {
     namespace: Option<String>,
 }
 
+impl ClusterChoice {
+    /// Checks a cluster that the user names, without a request. Without a name all is well.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be used, or it lacks the context.
+    pub fn check(&self) -> Result<()> {
+        if self.kubeconfig.is_some() || self.context.is_some() {
+            block_on(self.config())?;
+        }
+        Ok(())
+    }
+
+    async fn config(&self) -> Result<Config> {
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            ..KubeConfigOptions::default()
+        };
+        match &self.kubeconfig {
+            Some(path) => {
+                let file = Kubeconfig::read_from(path)
+                    .with_context(|| format!("the kubeconfig {} cannot be used", path.display()))?;
+                Config::from_custom_kubeconfig(file, &options)
+                    .await
+                    .map_err(unusable)
+            }
+            None if self.context.is_some() => {
+                Config::from_kubeconfig(&options).await.map_err(unusable)
+            }
+            None => Config::infer().await.map_err(|error| {
+                anyhow!(
+                    "no cluster is configured: set KUBECONFIG, or give --kubeconfig ({})",
+                    first_line(&error.to_string())
+                )
+            }),
+        }
+    }
+
+    /// Connects. A program that gets the credentials may not ask the user anything. No request is
+    /// made yet.
+    ///
+    /// # Errors
+    /// No cluster is configured, or not in a usable way.
+    pub async fn connect_silently(&self) -> Result<Online> {
+        let mut config = self.config().await?;
+        if let Some(program) = &mut config.auth_info.exec {
+            program.interactive_mode = Some(ExecInteractiveMode::Never);
+        }
+        Online::of(config, None)
+    }
+}
+
 impl ClusterArgs {
+    /// This cluster, where the operator's namespace is not known.
+    pub fn new(choice: ClusterChoice) -> Self {
+        Self {
+            choice,
+            namespace: None,
+        }
+    }
+
     /// Returns the flags that choose the same cluster for another command.
     pub fn flags(&self) -> Vec<OsString> {
-        let kubeconfig = self.kubeconfig.as_ref().map(|path| path.clone().into());
+        let ClusterChoice {
+            kubeconfig,
+            context,
+        } = &self.choice;
+        let kubeconfig = kubeconfig.as_ref().map(|path| path.clone().into());
         [
             ("--kubeconfig", kubeconfig),
-            ("--context", self.context.as_ref().map(OsString::from)),
+            ("--context", context.as_ref().map(OsString::from)),
             ("--namespace", self.namespace.as_ref().map(OsString::from)),
         ]
         .into_iter()
@@ -62,50 +144,26 @@ impl ClusterArgs {
         .collect()
     }
 
-    /// Connects. No request is made yet.
+    /// Connects. Only `--namespace` is looked up.
     ///
     /// # Errors
-    /// No cluster is configured, or not in a usable way.
+    /// No cluster is configured, or not in a usable way, or it does not have the namespace.
     pub async fn connect(&self) -> Result<Online> {
-        let options = KubeConfigOptions {
-            context: self.context.clone(),
-            ..KubeConfigOptions::default()
-        };
-        let mut config = match &self.kubeconfig {
-            Some(path) => {
-                let file = Kubeconfig::read_from(path)
-                    .with_context(|| format!("the kubeconfig {} cannot be used", path.display()))?;
-                Config::from_custom_kubeconfig(file, &options)
-                    .await
-                    .map_err(unusable)?
-            }
-            None if self.context.is_some() => {
-                Config::from_kubeconfig(&options).await.map_err(unusable)?
-            }
-            None => Config::infer().await.map_err(|error| {
-                anyhow!(
-                    "no cluster is configured: set KUBECONFIG, or give --kubeconfig ({})",
-                    first_line(&error.to_string())
-                )
-            })?,
-        };
-        config.default_retry = false;
-        // Well below the time that people wait before they think that it hangs.
-        config.connect_timeout = Some(Duration::from_secs(10));
-        let server = config.cluster_url.to_string();
-        let client = Client::try_from(config)
-            .map_err(|error| anyhow!("the kubeconfig cannot be used: {error}"))?;
-        Ok(Online {
-            cluster: Cluster::new(client).patient(),
-            server,
-            namespace: self.namespace.clone(),
-            metrics: Metrics::default(),
-        })
+        let online = Online::of(self.choice.config().await?, self.namespace.clone())?;
+        if let Some(namespace) = &self.namespace {
+            online.look_up_namespace(namespace).await?;
+        }
+        Ok(online)
     }
 }
 
 fn unusable(error: KubeconfigError) -> anyhow::Error {
     anyhow!("the kubeconfig cannot be used: {error}. Its contexts: kubectl config get-contexts")
+}
+
+/// Reports whether a reader that has looked for operators may read all of them.
+pub fn knows_operators(reader: &Reader) -> bool {
+    !(reader.is_unread(kinds::DEPLOYMENT, None) || reader.is_unread(kinds::DAEMON_SET, None))
 }
 
 fn first_line(text: &str) -> &str {
@@ -135,9 +193,61 @@ pub struct Site {
     pub namespace: String,
     /// The operator's environment.
     pub environment: Environment,
+    /// How to install Weft for the domain, next to what is installed, for people.
+    pub how_to_install: String,
+}
+
+/// The state of the Lease of a domain.
+pub enum Lead {
+    /// An operator of Weft leads, or a pod that may be one.
+    By(Leader),
+    /// No operator leads. The holder of the Lease is neither an operator of Weft nor a pod. The text is
+    /// the reason for people.
+    Ghost(String),
+    /// No operator leads. The Lease has expired, or has no holder.
+    Nobody,
 }
 
 impl Online {
+    fn of(mut config: Config, namespace: Option<String>) -> Result<Self> {
+        config.default_retry = false;
+        // Well below the time that people wait before they think that it hangs.
+        config.connect_timeout = Some(Duration::from_secs(10));
+        let server = config.cluster_url.to_string();
+        let client = Client::try_from(config)
+            .map_err(|error| anyhow!("the kubeconfig cannot be used: {error}"))?;
+        Ok(Self {
+            cluster: Cluster::new(client).patient(),
+            server,
+            namespace,
+            metrics: Metrics::default(),
+        })
+    }
+
+    /// Looks for a namespace that the user names. It counts as known if the user may not read it.
+    ///
+    /// # Errors
+    /// The cluster does not have it, or cannot be reached.
+    async fn look_up_namespace(&self, name: &str) -> Result<()> {
+        if is_object_name(name) {
+            let key = ObjectKey::new(kinds::NAMESPACE, "", name);
+            match self.cluster.get_metadata(&key).await {
+                Ok(None) => {}
+                Ok(Some(_)) => return Ok(()),
+                Err(error) if error.class() == FailureClass::Forbidden => return Ok(()),
+                Err(error) => return Err(self.explain(error)),
+            }
+        }
+        // Not everybody may look at all of them.
+        let all = self.cluster.list_metadata(kinds::NAMESPACE, None, "").await;
+        let (all, _) = all.unwrap_or_default();
+        let known = all.iter().map(|namespace| Live::of(namespace).name());
+        match did_you_mean(name, known) {
+            Some(close) => bail!("the cluster has no namespace {name:?}; did you mean {close:?}?"),
+            None => bail!("the cluster has no namespace {name:?}: kubectl get namespaces"),
+        }
+    }
+
     /// Looks for the operators of these domains. Where there is none, the domain is set up by what
     /// an operator has left, flags and environment.
     ///
@@ -163,9 +273,10 @@ impl Online {
         let operators = presence::operators(reader)
             .await
             .map_err(|error| self.explain(error))?;
+        let known = knows_operators(reader).then_some(&operators[..]);
         let mut sites = Vec::new();
         for entry in entries {
-            sites.push(self.site(entry, &operators).await?);
+            sites.push(self.site(entry, known).await?);
         }
         Ok(sites)
     }
@@ -180,13 +291,15 @@ impl Online {
     ) -> Result<Vec<Site>> {
         let mut sites = Vec::new();
         for entry in entries {
-            sites.push(self.site(entry, &[]).await?);
+            sites.push(self.site(entry, None).await?);
         }
         Ok(sites)
     }
 
-    async fn site(&self, entry: &'static Entry, operators: &[Operator]) -> Result<Site> {
+    /// `operators` is `None` if it is not known which ones there are.
+    async fn site(&self, entry: &'static Entry, operators: Option<&[Operator]>) -> Result<Site> {
         let operator = operators
+            .unwrap_or_default()
             .iter()
             .find(|operator| operator.domains.iter().any(|domain| domain == entry.name))
             .cloned();
@@ -212,7 +325,16 @@ impl Online {
             operator,
             namespace,
             environment,
+            how_to_install: how_to_install(entry.name, operators),
         })
+    }
+
+    /// Returns how to install Weft for a domain, next to what is installed, for people.
+    pub async fn how_to_install(&self, domain: &str) -> String {
+        let reader = Reader::tolerant(&self.cluster);
+        let operators = presence::operators(&reader).await.ok();
+        let operators = operators.filter(|_| knows_operators(&reader));
+        how_to_install(domain, operators.as_deref())
     }
 
     /// The namespaces of an operator and of its operands, by an inventory that it has left: in
@@ -278,6 +400,14 @@ impl Online {
                 "the cluster at {} cannot be reached: {why}. Is it running, and is this the right one? kubectl config current-context",
                 self.server
             ),
+            cluster::Error::Certificate(why) if error.is_of_unknown_authority() => anyhow!(
+                "the certificate of the cluster at {} is not signed by the CA of the kubeconfig ({why}): compare certificate-authority-data (or certificate-authority) under clusters in the kubeconfig with the CA of this cluster, and check server next to it: kubectl config view --minify",
+                self.server
+            ),
+            cluster::Error::Certificate(why) => anyhow!(
+                "the certificate of the cluster at {} is not accepted: {why}. Check server and tls-server-name under clusters in the kubeconfig, and the clock of this machine: kubectl config view --minify",
+                self.server
+            ),
             cluster::Error::Api(status) if status.code == 401 => {
                 anyhow!(
                     "the cluster at {} does not accept these credentials: log in again, or choose another --context",
@@ -325,19 +455,39 @@ impl Online {
         }
     }
 
-    /// The Lease's holder, if it has not run out.
+    /// Looks who leads a domain.
     ///
     /// # Errors
     /// The API server refuses a request.
-    pub async fn leader(&self, site: &Site) -> Result<Option<Leader>> {
+    pub async fn lead(&self, site: &Site) -> Result<Lead> {
         let leader = presence::leader(&self.cluster, &site.namespace, &*site.domain)
             .await
             .map_err(|error| self.explain(error))?;
-        Ok(leader.filter(|leader| leader.is_alive(jiff::Timestamp::now())))
+        Ok(match leader {
+            Some(leader) if leader.is_ghost => Lead::Ghost(leader.ghost(&site.lease())),
+            Some(leader) if leader.is_alive(clock::now()) => Lead::By(leader),
+            _ => Lead::Nobody,
+        })
+    }
+}
+
+impl Lead {
+    /// Returns a note for a command that works although another holds the Lease, and that deletes
+    /// the Lease.
+    pub fn passed_over(&self) -> Option<String> {
+        let Self::Ghost(why) = self else { return None };
+        Some(format!(
+            "{why}, so no operator is at work. This command deletes the Lease"
+        ))
     }
 }
 
 impl Site {
+    /// The Lease of the domain.
+    pub fn lease(&self) -> ObjectKey {
+        presence::lease_key(&self.namespace, &*self.domain)
+    }
+
     /// Returns an error that the cluster does not know the kind, with the way out.
     pub fn not_installed(&self) -> anyhow::Error {
         let kind = self.entry.resource;
@@ -346,7 +496,7 @@ impl Site {
             self.entry.name,
             kind.kind,
             kind.api_version(),
-            how_to_install(self.entry.name)
+            self.how_to_install
         )
     }
 }

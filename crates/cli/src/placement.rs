@@ -23,10 +23,10 @@ use weft_runtime::{
 };
 
 use crate::{
-    document,
     domains::Environment,
     online::{Online, Site},
-    review::{Resource, Review},
+    reinstall::Reinstall,
+    review::{NOT_SERVED, Resource, Review},
     sources::Source,
 };
 
@@ -61,7 +61,7 @@ pub fn complete(review: &mut Review, sources: &[Source], environment: &Environme
     let settings = Settings::from_env(|variable| environment.get(variable))?;
     let given = given(sources);
     // Here other kinds are of use.
-    notes.retain(|note| !note.ends_with("is skipped: not a kind that Weft serves"));
+    notes.retain(|note| !note.ends_with(NOT_SERVED));
     for resource in placement {
         let Some(outcome) = &mut resource.outcome else {
             continue;
@@ -101,15 +101,28 @@ pub fn note_unpermitted(
 }
 
 /// Explains why a PlacementAPI in this namespace has no effect, if an operator with these settings
-/// does not serve the namespace.
-pub fn unserved(namespace: &str, served: &Namespaces) -> Option<String> {
+/// does not serve the namespace. `installed` is the command that installs the operator as it is.
+fn unserved(namespace: &str, served: &Namespaces, installed: Reinstall) -> Option<String> {
     match served {
-        Namespaces::These(names) if names.iter().all(|name| name != namespace) => Some(format!(
-            "namespace {namespace} is not served: nothing happens until the operator is installed with it: weft manifests --domains \
-             placement --placement-namespaces {served},{namespace} | kubectl apply -f -"
-        )),
+        Namespaces::These(names) if names.iter().all(|name| name != namespace) => {
+            let mut command = installed;
+            command.serve("placement");
+            command.set("--placement-namespaces", &format!("{served},{namespace}"));
+            Some(format!(
+                "namespace {namespace} is not served: nothing happens until the operator is installed with it: {}",
+                command.command()
+            ))
+        }
         _ => None,
     }
+}
+
+/// Returns the command that installs the operator of a cluster as it is.
+fn installed(site: &Site) -> Reinstall {
+    site.operator
+        .as_ref()
+        .map(Reinstall::of)
+        .unwrap_or_default()
 }
 
 /// Explains why a PlacementAPI in a cluster has no effect, if the operator that is installed there
@@ -121,7 +134,7 @@ pub fn unserved_by(site: &Site, resource: &Value) -> Result<Option<String>> {
     let settings = Settings::from_env(|variable| site.environment.get(variable))?;
     let resource = Live::of(resource);
     let (namespace, name) = (resource.namespace(), resource.name());
-    let message = unserved(namespace, &settings.namespaces);
+    let message = unserved(namespace, &settings.namespaces, installed(site));
     Ok(message.map(|message| format!("PlacementAPI {namespace}/{name}: {message}")))
 }
 
@@ -137,7 +150,7 @@ pub fn note_unserved(review: &mut Review, environment: &Environment) -> Result<(
                 "metadata.namespace: is missing, so kubectl chooses one: write one that the operator serves, such as {}",
                 settings.namespaces
             )),
-            namespace => unserved(namespace, &settings.namespaces),
+            namespace => unserved(namespace, &settings.namespaces, Reinstall::default()),
         })
     })
 }
@@ -173,9 +186,9 @@ fn note_each(
 fn given(sources: &[Source]) -> Vec<Value> {
     let documents = sources
         .iter()
-        .filter_map(|source| document::parse(&source.text).ok())
+        .filter_map(|source| weft_documents::objects(&source.text).ok())
         .flatten();
-    documents.map(|document| document.value).collect()
+    documents.collect()
 }
 
 /// Returns the effect of a PlacementAPI in a cluster, with notes.
@@ -188,7 +201,7 @@ pub async fn plan(online: &Online, site: &Site, wanted: &Value) -> Result<(Previ
     let objects = online.objects(site, Owner::of(&*site.domain, wanted));
     let namespace = namespace(wanted);
     let mut notes = Vec::new();
-    notes.extend(unserved(namespace, &settings.namespaces));
+    notes.extend(unserved(namespace, &settings.namespaces, installed(site)));
     let (facts, unseen) = changes::facts(&objects)
         .await
         .map_err(|error| online.explain(error))?;

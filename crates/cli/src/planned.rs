@@ -22,6 +22,11 @@ pub struct Planned {
     pub preview: Preview,
     /// Notes about the plan.
     pub notes: Vec<String>,
+    /// A note about the Services that the change cuts off, which the operator refuses unless it is
+    /// forced.
+    pub cut_off: Option<String>,
+    /// A note about fields of the file that the API server would drop. The plan is without them.
+    pub dropped: Option<String>,
 }
 
 /// The effect on the resource itself.
@@ -105,7 +110,7 @@ impl Planned {
     }
 
     /// The same, a line each.
-    pub fn restart_lines(&self) -> Vec<String> {
+    fn restart_lines(&self) -> Vec<String> {
         self.restarts()
             .into_iter()
             .map(|(object, why)| format!("{}: {}", object.human(), why.join(", ")))
@@ -116,11 +121,14 @@ impl Planned {
     pub fn refusal(&self) -> Option<String> {
         let refusal = self.preview.refusal.as_ref()?;
         let problems: Vec<_> = refusal.problems.iter().map(ToString::to_string).collect();
+        let reasons = self.cut_off.iter().chain(&self.dropped);
+        let reasons = reasons.map(|note| format!("\n{note}"));
         Some(format!(
-            "{}: the operator would refuse it ({}): {}",
+            "{}: the operator would refuse it ({}): {}{}",
             self.title,
             refusal.reason,
-            problems.join("\n")
+            problems.join("\n"),
+            reasons.collect::<String>()
         ))
     }
 
@@ -285,6 +293,8 @@ impl Planned {
             );
         }
         notes.extend(self.notes.iter().cloned());
+        notes.extend(self.cut_off.clone());
+        notes.extend(self.dropped.clone());
         notes
     }
 
@@ -369,6 +379,8 @@ fn left_so(deviation: &Deviation) -> &'static str {
         Deviation::Changed(_) | Deviation::Pending | Deviation::Unwanted => {
             "left as it is: driftPolicy is Report"
         }
+        Deviation::Altered { .. } => "changed by an admission policy or webhook",
+        Deviation::Contested { .. } => "written again and again by another client",
     }
 }
 

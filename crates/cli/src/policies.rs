@@ -11,7 +11,7 @@ use weft_node_network::rollout::{
     progress::{Progress, is_for},
     view::{agent_of, is_left_alone},
 };
-use weft_plan::{Live, condition, kinds, rollout::DEADLINE};
+use weft_plan::{Live, condition, dropped, kinds, rollout::DEADLINE};
 use weft_runtime::{
     api_server::cluster::Error,
     inspect::reader::{Listed, Reader},
@@ -45,6 +45,10 @@ pub struct OfPolicy {
     failures: Vec<(String, String)>,
     /// The nodes that differ from it, or where another policy contradicts it.
     asides: Vec<(String, String)>,
+    /// The nodes whose firewall sees the packets between ports of its bridges.
+    filtered: Vec<String>,
+    /// The text about fields of policies that the API server drops.
+    lost: Option<String>,
     resource: Value,
 }
 
@@ -163,7 +167,7 @@ impl OfPolicy {
         let name = Live::of(&resource).name().to_owned();
         let policy = Policy::of(&resource);
         let mut counts = Counts::default();
-        let (mut failures, mut asides) = (Vec::new(), Vec::new());
+        let (mut failures, mut asides, mut filtered) = (Vec::new(), Vec::new(), Vec::new());
         for object in enactments {
             let Some(enactment) = Enactment::of(object).filter(|found| found.policy == name) else {
                 continue;
@@ -182,7 +186,10 @@ impl OfPolicy {
                 }
                 Progress::Waiting => counts.waiting += 1,
             }
-            for aside in ["Drifted", "Conflict", "NeighborsMissing"] {
+            if holding(status, "BridgeTrafficFiltered").is_some() {
+                filtered.push(enactment.node.clone());
+            }
+            for aside in ["Drifted", "Conflict", "NeighborsMissing", "ProbesLeftOut"] {
                 if let Some(condition) = holding(status, aside) {
                     let text = format!("{aside}: {}", message(condition));
                     asides.push((enactment.node.clone(), text));
@@ -215,6 +222,7 @@ impl OfPolicy {
         let told = ["Blocked", "Degraded", "Progressing", "Ignored", "Available"]
             .into_iter()
             .find_map(|name| holding(&resource["status"], name));
+        let lost = holding(&resource["status"], dropped::CONDITION).map(message);
         Self {
             message: told.map(message).unwrap_or_default(),
             mood: if asides.is_empty() {
@@ -222,11 +230,13 @@ impl OfPolicy {
             } else {
                 mood.max(Mood::Notice)
             },
+            lost,
             name,
             word,
             counts,
             failures,
             asides,
+            filtered,
             resource,
         }
     }
@@ -260,6 +270,18 @@ impl OfPolicy {
         for (node, words) in &self.asides {
             lines.extend(told(node, words).map(|line| format!("{bar} {}", style.pending(&line))));
         }
+        if let Some(lost) = &self.lost {
+            let text = format!("{}: {lost}", dropped::CONDITION);
+            lines.push(format!("{bar} {}", style.pending(&text)));
+        }
+        // Most clusters set the sysctl, and few firewalls drop such packets. So it is no notice.
+        if !self.filtered.is_empty() {
+            let text = format!(
+                "packets between ports of its bridges pass the chain FORWARD on {}",
+                some(&self.filtered)
+            );
+            lines.push(format!("{bar} {}", style.dim(&text)));
+        }
         lines
     }
 
@@ -276,6 +298,7 @@ impl OfPolicy {
             .filter(|message| !message.is_empty() && self.mood >= Mood::Pending)
             .chain(failures)
             .chain(asides)
+            .chain(self.lost.clone())
             .collect();
         match all.is_empty() {
             true => self.word.to_owned(),
@@ -310,7 +333,19 @@ impl OfPolicy {
             },
             "failures": nodes(&self.failures),
             "notices": nodes(&self.asides),
+            "bridgeTrafficFiltered": self.filtered,
         })
+    }
+}
+
+/// The first names of a list, and how many there are more.
+fn some(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    match names.len() {
+        count if count > SHOWN => {
+            format!("{} and {} more", names[..SHOWN].join(", "), count - SHOWN)
+        }
+        _ => names.join(", "),
     }
 }
 
@@ -344,6 +379,7 @@ fn verdict(resource: &Value, policy: &Policy) -> (&'static str, Mood) {
         () if holds("Conflict") => ("contradicted by another policy", Mood::Bad),
         () if holds("ValueMissing") => ("waits for values of nodes", Mood::Bad),
         () if holds("AddressProblem") => ("has a problem with addresses", Mood::Bad),
+        () if holds(dropped::CONDITION) => ("the API server drops fields of policies", Mood::Bad),
         () if holds("Available") => ("Available", Mood::Good),
         () if holds("Ignored") => ("for no node that runs an agent", Mood::Notice),
         () if holds("Progressing") => ("Progressing", Mood::Pending),
@@ -494,6 +530,16 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_whose_fields_get_lost_names_them() {
+        let resource = policy(&holds("FieldsDropped", "lost by a definition: spec.match"));
+        let of = OfPolicy::of(resource, &[], &[], &[], &[]);
+        assert_eq!(of.mood, Mood::Bad);
+        for text in [of.cause(), of.lines(Style::plain()).join("\n")] {
+            assert!(text.contains("lost by a definition: spec.match"), "{text}");
+        }
+    }
+
+    #[test]
     fn a_failed_policy_shows_its_rollout_and_the_words_of_the_agent() {
         let enactments = [
             enactment("node-1", "Granted", "Available", ""),
@@ -554,6 +600,32 @@ mod tests {
             {"type": "Available", "status": "True"}, {"type": "Conflict", "status": "True"}
         ]);
         assert_eq!(word(policy(&conflict)).1, Mood::Bad);
+    }
+
+    #[test]
+    fn nodes_whose_firewall_sees_a_bridge_are_named_and_no_notice() {
+        let enactments: Vec<_> = (1..=6)
+            .map(|number| {
+                let mut found = enactment(&format!("node-{number}"), "Granted", "Available", "");
+                let conditions = found["status"]["conditions"].as_array_mut().unwrap();
+                conditions.push(json!({"type": "BridgeTrafficFiltered", "status": "True"}));
+                found
+            })
+            .collect();
+        let said = |enactments: &[Value]| {
+            let resource = policy(&holds("Available", ""));
+            let of = OfPolicy::of(resource, enactments, &[], &[], &[]);
+            assert_eq!(of.mood, Mood::Good);
+            assert_eq!(
+                of.json()["bridgeTrafficFiltered"].as_array().unwrap().len(),
+                enactments.len()
+            );
+            of.lines(Style::plain())[1..].to_vec()
+        };
+        let text = "│ packets between ports of its bridges pass the chain FORWARD on";
+        assert_eq!(said(&enactments[..2]), [format!("{text} node-1, node-2")]);
+        let all = "node-1, node-2, node-3, node-4, node-5 and 1 more";
+        assert_eq!(said(&enactments), [format!("{text} {all}")]);
     }
 
     #[test]

@@ -3,17 +3,22 @@
 use anyhow::Result;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::Value;
+use weft_documents::{
+    Document, NotYaml, Position, RENDER_FIRST, Skipped, has_braces, is_unrendered, join,
+};
 use weft_plan::{Decision, Live, escape};
 
 use crate::{
     check::{self, Subject},
-    document::{self, Document, NotYaml, Position},
     domains::{Entry, Environment},
     nodes,
     output::Style,
     schema::Finding,
-    sources::Source,
+    sources::{self, Source},
 };
+
+/// Why an object of another group is skipped: the end of the note about it.
+pub const NOT_SERVED: &str = "not a kind that Weft serves";
 
 /// The result of the checks of all files.
 #[derive(Default, Serialize)]
@@ -27,6 +32,15 @@ pub struct Review {
     pub others: Vec<Other>,
     /// Hints that are no errors.
     pub notes: Vec<String>,
+    /// Those of the hints that name what `kubectl` reads in another way than it looks.
+    #[serde(skip)]
+    pub misread: Vec<String>,
+    /// Objects of groups that Weft does not serve.
+    #[serde(skip)]
+    skipped: Skipped,
+    /// True if a message has listed the kinds that Weft knows.
+    #[serde(skip)]
+    has_listed_kinds: bool,
 }
 
 /// An object that was checked, and of which no objects are made.
@@ -101,8 +115,12 @@ pub struct Located {
 pub fn review(sources: &[Source], environment: &Environment) -> Result<Review> {
     let mut review = Review::default();
     for source in sources {
-        match document::parse(&source.text) {
+        match weft_documents::parse(&source.text) {
             Ok(documents) => {
+                let unread = weft_documents::unread(&source.text);
+                review
+                    .misread
+                    .extend(unread.map(|note| note.in_file(&source.name)));
                 for document in &documents {
                     review.document(source, document, environment)?;
                 }
@@ -110,14 +128,18 @@ pub fn review(sources: &[Source], environment: &Environment) -> Result<Review> {
             Err(error) => review.findings.push(not_yaml(source, error)),
         }
     }
+    review.notes.extend(review.misread.iter().cloned());
+    let skipped = review.skipped.notes(NOT_SERVED);
+    review.notes.extend(skipped);
     if review.resources.is_empty() && review.others.is_empty() && review.findings.is_empty() {
         let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
-        let files: Vec<&str> = names
-            .iter()
-            .map(|name| if *name == "stdin" { "-" } else { *name })
-            .collect();
+        let files: Vec<&str> = names.iter().map(|name| sources::argument(name)).collect();
+        let found = match &review.skipped.kinds()[..] {
+            [] => String::new(),
+            kinds => format!(", only {}", kinds.join(", ")),
+        };
         anyhow::bail!(
-            "{}: there is nothing in it that Weft could check. {}. You apply objects of other kinds as they are: kubectl apply -f {}",
+            "{}: there is nothing in it that Weft could check{found}. {}. You apply objects of other kinds as they are: kubectl apply -f {}",
             names.join(", "),
             check::known_kinds(),
             files.join(" -f ")
@@ -151,9 +173,11 @@ impl Review {
         let entry = match check::identify(&document.value) {
             Subject::Ours(entry) => entry,
             Subject::Beside(definition) => {
-                let (mut findings, notes) = check::check_against(&definition, &document.value)?;
+                let (mut findings, mut notes) = check::check_against(definition, &document.value)?;
                 check::add_problems(&mut findings, nodes::problems(&document.value));
-                let title = title(&definition.spec.names.kind, &document.value);
+                notes.extend(nodes::notices(&document.value).iter().map(check::note));
+                let findings = unrendered(&document.value).unwrap_or(findings);
+                let title = title(&definition.read().spec.names.kind, &document.value);
                 let (name, valid, value) = (
                     source.name.clone(),
                     findings.is_empty(),
@@ -168,14 +192,15 @@ impl Review {
                 self.add(source, document, &title, findings, notes);
                 return Ok(());
             }
-            Subject::Foreign(what) => {
-                self.notes.push(format!(
-                    "{}: {what} is skipped: not a kind that Weft serves",
-                    source.name
-                ));
+            Subject::Foreign => {
+                self.skipped.add(&source.name, &document.value);
                 return Ok(());
             }
-            Subject::Mistaken(finding) => {
+            Subject::Mistaken(mut finding) => {
+                if finding.message == check::NO_OBJECT && !self.has_listed_kinds {
+                    self.has_listed_kinds = true;
+                    finding.message = format!("{}. {}", finding.message, check::known_kinds());
+                }
                 self.findings.push(locate(source, document, finding));
                 return Ok(());
             }
@@ -190,6 +215,7 @@ impl Review {
                 .then(|| self.second(entry, &document.value))
                 .flatten(),
         );
+        let findings = unrendered(&document.value).unwrap_or(findings);
         let is_valid = findings.is_empty();
         self.add(source, document, &title, findings, checked.notes);
         let outcome = checked
@@ -243,6 +269,9 @@ impl Review {
         findings: Vec<Finding>,
         notes: Vec<String>,
     ) {
+        let misread = document.notes.iter();
+        self.misread
+            .extend(misread.map(|note| note.in_file(&source.name)));
         self.notes.extend(
             notes
                 .into_iter()
@@ -304,8 +333,55 @@ impl Located {
     }
 }
 
-fn locate(source: &Source, document: &Document, finding: Finding) -> Located {
-    let position = check::position(document, &finding);
+/// The texts of an object that a template would fill in, if there are any. All other findings
+/// would follow from them.
+fn unrendered(object: &Value) -> Option<Vec<Finding>> {
+    fn visit(value: &Value, path: &str, is_template: fn(&str) -> bool, found: &mut Vec<Finding>) {
+        match value {
+            Value::String(text) if is_template(text) => found.push(Finding {
+                path: path.to_owned(),
+                about_key: false,
+                message: RENDER_FIRST.to_owned(),
+            }),
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    visit(item, &format!("{path}[{index}]"), is_template, found);
+                }
+            }
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    visit(value, &join(path, name), is_template, found);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    for path in ["name", "namespace", "labels"] {
+        let value = &object["metadata"][path];
+        visit(value, &join("metadata", path), has_braces, &mut found);
+    }
+    let is_policy = object["kind"] == "NodeNetworkConfigurationPolicy";
+    for (name, value) in object["spec"].as_object().into_iter().flatten() {
+        let has_references = is_policy && ["capture", "desiredState"].contains(&name.as_str());
+        let is_template: fn(&str) -> bool = match has_references {
+            true => is_unrendered,
+            false => has_braces,
+        };
+        visit(value, &join("spec", name), is_template, &mut found);
+    }
+    (!found.is_empty()).then_some(found)
+}
+
+fn locate(source: &Source, document: &Document, mut finding: Finding) -> Located {
+    let mut position = check::position(document, &finding);
+    // A message of the JSON parser counts lines from the start of the text in the field.
+    if let Some(message) = without_place(&finding.message)
+        && let Some(inside) = document.mistake_in_json(&source.text, &finding.path)
+    {
+        position = inside;
+        finding.message = message.to_owned();
+    }
     Located {
         source: source.name.clone(),
         line: Some(position.line),
@@ -314,6 +390,14 @@ fn locate(source: &Source, document: &Document, finding: Finding) -> Located {
         message: finding.message,
         excerpt: None,
     }
+}
+
+/// The message of the JSON parser without the place at its end. `None` if it has none.
+fn without_place(message: &str) -> Option<&str> {
+    let (message, place) = message.rsplit_once(" at line ")?;
+    let (line, column) = place.split_once(" column ")?;
+    let is_number = |text: &str| text.parse::<usize>().is_ok();
+    (is_number(line) && is_number(column)).then_some(message)
 }
 
 fn not_yaml(source: &Source, error: NotYaml) -> Located {

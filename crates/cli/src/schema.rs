@@ -4,11 +4,17 @@
 //! says what fields there are stands outside of `allOf`, `anyOf`, `oneOf` and `not`. So a walk over
 //! both trees is all it takes. Every problem is reported, not just the first.
 
+use std::{
+    collections::HashMap,
+    sync::{LazyLock, Mutex, PoisonError},
+};
+
 use regex::Regex;
 use serde_json::{Map, Value};
 use weft_api::{LABEL_KEY, LABEL_VALUE, QUANTITY_PATTERN};
+use weft_documents::join;
 
-use crate::{document::join, suggest::did_you_mean};
+use crate::suggest::did_you_mean;
 
 /// One thing that is wrong with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,16 +27,20 @@ pub struct Finding {
     pub message: String,
 }
 
-/// Everything in `object` that its schema refuses.
+/// Everything in `object` that its schema refuses. The schema must be one of
+/// [`with_object_fields`].
 pub fn check(schema: &Value, object: &Value) -> Vec<Finding> {
-    let mut walk = Walk::default();
-    walk.node(&with_object_fields(schema), object, "");
+    let mut walk = Walk {
+        root: schema,
+        findings: Vec::new(),
+    };
+    walk.node(schema, object, "");
     walk.findings
 }
 
-/// The API server answers for `apiVersion`, `kind` and `metadata` itself, whatever a CRD says of
-/// them.
-fn with_object_fields(schema: &Value) -> Value {
+/// The schema of a CRD with the fields that each object has. The API server answers for
+/// `apiVersion`, `kind` and `metadata` itself, whatever a CRD says of them.
+pub fn with_object_fields(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if !schema["properties"].is_object() {
         schema["properties"] = Value::Object(Map::new());
@@ -52,17 +62,20 @@ fn with_object_fields(schema: &Value) -> Value {
             "labels": texts, "annotations": texts,
             "finalizers": {"type": "array", "nullable": true, "items": {"type": "string"}},
             "ownerReferences": anything, "managedFields": anything,
+            // Dumps of old API servers have them.
+            "clusterName": text, "initializers": anything,
         },
     });
     schema
 }
 
-#[derive(Default)]
-struct Walk {
+struct Walk<'a> {
+    /// The schema of the whole object.
+    root: &'a Value,
     findings: Vec<Finding>,
 }
 
-impl Walk {
+impl Walk<'_> {
     fn found(&mut self, path: &str, message: String) {
         self.findings.push(Finding {
             path: path.to_owned(),
@@ -117,17 +130,25 @@ impl Walk {
         }
         let open = truthy(schema, "x-kubernetes-preserve-unknown-fields")
             || schema["additionalProperties"] == Value::Bool(true);
+        let parent = path;
         for (name, value) in fields {
-            let path = join(path, name);
+            let path = join(parent, name);
             if let Some(property) = properties.get(name) {
                 self.node(property, value, &path);
             } else if schema["additionalProperties"].is_object() {
                 self.node(&schema["additionalProperties"], value, &path);
             } else if !open {
+                let message = unknown_field(name, properties, fields, || {
+                    let here = places(name, schema, parent);
+                    match here.is_empty() {
+                        true => places(name, &self.root["properties"]["spec"], "spec"),
+                        false => here,
+                    }
+                });
                 self.findings.push(Finding {
                     path,
                     about_key: true,
-                    message: unknown_field(name, properties, fields),
+                    message,
                 });
             }
         }
@@ -165,10 +186,47 @@ impl Walk {
     }
 }
 
+/// How deep [`places`] searches, and with how many places none of them helps.
+const DEPTH: usize = 4;
+const MOST: usize = 3;
+
+/// The nearest places below a schema that know a field of this name. Empty if there is none, or if
+/// there are too many to help. `here` names the place of the schema.
+fn places(name: &str, schema: &Value, here: &str) -> Vec<String> {
+    let mut level = vec![(here.to_owned(), schema)];
+    for _ in 0..DEPTH {
+        let found: Vec<String> = level
+            .iter()
+            .filter(|(_, schema)| schema["properties"].get(name).is_some())
+            .map(|(path, _)| path.clone())
+            .collect();
+        if !found.is_empty() {
+            return if found.len() > MOST {
+                Vec::new()
+            } else {
+                found
+            };
+        }
+        let next = level.iter().flat_map(|(path, schema)| {
+            let properties = schema["properties"].as_object().into_iter().flatten();
+            properties.map(move |(name, schema)| {
+                let schema = match &schema["items"] {
+                    Value::Null => schema,
+                    items => items,
+                };
+                (format!("{path}.{name}"), schema)
+            })
+        });
+        level = next.collect();
+    }
+    Vec::new()
+}
+
 fn unknown_field(
     name: &str,
     properties: &Map<String, Value>,
     present: &Map<String, Value>,
+    places: impl FnOnce() -> Vec<String>,
 ) -> String {
     let absent = properties
         .keys()
@@ -180,6 +238,13 @@ fn unknown_field(
             format!("unknown field {name:?}: no fields are known here, remove it")
         }
         None => {
+            let places = places();
+            if !places.is_empty() {
+                return format!(
+                    "unknown field {name:?}: it belongs into {}",
+                    places.join(" or ")
+                );
+            }
             let known: Vec<&str> = properties.keys().map(String::as_str).collect();
             format!(
                 "unknown field {name:?}: known here are {}",
@@ -271,8 +336,7 @@ fn not_allowed(value: &Value, allowed: &[Value]) -> String {
 fn string_complaints(schema: &Value, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     if let Some(pattern) = schema["pattern"].as_str()
-        && let Ok(regex) = Regex::new(pattern)
-        && !regex.is_match(text)
+        && !fits(pattern, text)
     {
         const LABEL: &str = "letters, digits, '-', '_' and '.', a letter or digit at both ends";
         complaints.push(match pattern {
@@ -290,6 +354,18 @@ fn string_complaints(schema: &Value, text: &str) -> Vec<String> {
         "characters",
     ));
     complaints
+}
+
+/// Reports whether a text matches a pattern of a schema. One that cannot be read refuses nothing.
+fn fits(pattern: &str, text: &str) -> bool {
+    static PATTERNS: LazyLock<Mutex<HashMap<String, Option<Regex>>>> =
+        LazyLock::new(Mutex::default);
+    let mut patterns = PATTERNS.lock().unwrap_or_else(PoisonError::into_inner);
+    patterns
+        .entry(pattern.to_owned())
+        .or_insert_with(|| Regex::new(pattern).ok())
+        .as_ref()
+        .is_none_or(|regex| regex.is_match(text))
 }
 
 fn number_complaint(schema: &Value, value: &Value, number: f64) -> Option<String> {
@@ -355,7 +431,10 @@ fn junctor_complaints(schema: &Value, value: &Value) -> Vec<String> {
             .unwrap_or_default()
     };
     let complaints = |branch: &Value| {
-        let mut walk = Walk::default();
+        let mut walk = Walk {
+            root: schema,
+            findings: Vec::new(),
+        };
         walk.branch(branch, value, "");
         walk.findings
     };
@@ -392,7 +471,7 @@ fn junctor_complaints(schema: &Value, value: &Value) -> Vec<String> {
     found
 }
 
-impl Walk {
+impl Walk<'_> {
     /// A branch of a junctor: like a node, but fields that it does not name are none of its
     /// business.
     fn branch(&mut self, schema: &Value, value: &Value, path: &str) {
@@ -454,10 +533,42 @@ mod tests {
         let schema = json!({"type": "object", "properties": {"f": schema}});
         let object =
             json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "n"}, "f": value});
-        check(&schema, &object)
+        check(&with_object_fields(&schema), &object)
             .into_iter()
             .map(|finding| format!("{}: {}", finding.path, finding.message))
             .collect()
+    }
+
+    #[test]
+    fn a_field_at_a_wrong_place_is_answered_with_the_right_one() {
+        let text = json!({"type": "string"});
+        let object = |properties: Value| json!({"type": "object", "properties": properties});
+        let schema = object(json!({"spec": object(json!({
+            "network": object(json!({"blocks": {"type": "array", "items": object(json!({"cidr": text}))}})),
+            "proxy": object(json!({"mode": text})),
+        }))}));
+        let said = |spec: Value| {
+            let object =
+                json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "n"}, "spec": spec});
+            let found = check(&with_object_fields(&schema), &object);
+            let messages = found.into_iter().map(|finding| finding.message);
+            messages.collect::<Vec<_>>().join("; ")
+        };
+        for (spec, expected) in [
+            (json!({"cidr": "a"}), "it belongs into spec.network.blocks"),
+            (
+                json!({"proxy": {"cidr": "a"}}),
+                "it belongs into spec.network.blocks",
+            ),
+            (
+                json!({"network": {"mode": "a"}}),
+                "it belongs into spec.proxy",
+            ),
+            (json!({"network": {"other": "a"}}), "known here are blocks"),
+        ] {
+            let said = said(spec.clone());
+            assert!(said.ends_with(expected), "{spec}: {said}");
+        }
     }
 
     #[test]
@@ -470,9 +581,10 @@ mod tests {
                     "f:spec": {".": {}, "f:list": {"k:{\"type\":\"a\"}": {"f:type": {}}, "v:1": {}}}
                 }}],
         }});
-        assert_eq!(check(&json!({"type": "object"}), &object), []);
+        let schema = with_object_fields(&json!({"type": "object"}));
+        assert_eq!(check(&schema, &object), []);
         object["metadata"]["managedField"] = json!([]);
-        assert_eq!(check(&json!({"type": "object"}), &object).len(), 1);
+        assert_eq!(check(&schema, &object).len(), 1);
     }
 
     #[test]
@@ -704,7 +816,7 @@ mod tests {
             "apiVersion": "v1", "kind": "K", "metadata": {"nam": "x", "labels": {"a": 1}},
             "spec": {"mai": true, "may": "no"}
         });
-        let mut found: Vec<_> = check(&schema, &object)
+        let mut found: Vec<_> = check(&with_object_fields(&schema), &object)
             .into_iter()
             .map(|finding| (finding.path, finding.about_key))
             .collect();

@@ -16,11 +16,19 @@ pub struct Source {
     pub text: String,
 }
 
+/// The name of what comes from stdin, in messages.
+const STDIN: &str = "stdin";
+
+/// Returns the argument of `-f` that names this source: `-` for stdin.
+pub fn argument(name: &str) -> &str {
+    if name == STDIN { "-" } else { name }
+}
+
 /// Reads files. `-` is stdin, and of a folder all its `.yaml`, `.yml` and `.json` files in the
 /// order of their names, as with kubectl.
 ///
 /// # Errors
-/// A file cannot be read or is not UTF-8, or a folder holds none.
+/// A file cannot be read, or a folder holds none.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<Source>> {
     read_from(paths, Folders::Flat)
 }
@@ -53,13 +61,13 @@ pub fn read_from(paths: &[PathBuf], folders: Folders) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
     for path in paths {
         if path == Path::new("-") {
-            let mut text = String::new();
+            let mut bytes = Vec::new();
             std::io::stdin()
-                .read_to_string(&mut text)
+                .read_to_end(&mut bytes)
                 .context("cannot read stdin")?;
             sources.push(Source {
-                name: "stdin".into(),
-                text,
+                name: STDIN.into(),
+                text: weft_documents::decode(bytes),
             });
         } else if path.is_dir() {
             let mut files = Vec::new();
@@ -86,11 +94,10 @@ pub fn read_from(paths: &[PathBuf], folders: Folders) -> Result<Vec<Source>> {
 }
 
 fn read_file(path: &Path) -> Result<Source> {
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(Source {
         name: path.display().to_string(),
-        text,
+        text: weft_documents::decode(bytes),
     })
 }
 

@@ -1,13 +1,16 @@
 //! How the state of a domain is shown.
 
 use serde_json::{Value, json};
-use weft_plan::{Kind, Live, ObjectKey, kinds, rollout::Rollout, text};
+use weft_cluster_network::room::Room;
+use weft_plan::{Kind, Live, ObjectKey, dropped, kinds, rollout::Rollout, text};
 use weft_runtime::inspect::overview::{Component, Overview, Presence, Workload};
 
 use crate::{
+    addresses,
     domains::Entry,
+    leftovers::Leftovers,
     mood::Mood,
-    online::{Site, how_to_install},
+    online::{Site, how_to_free},
     output::Style,
     policies::Policies,
 };
@@ -21,9 +24,13 @@ pub struct Domain {
     pub installed: bool,
     /// True if the user may read its resources.
     pub is_readable: bool,
+    /// The Lease of the domain.
+    lease: ObjectKey,
+    /// How to install Weft for the domain.
+    how_to_install: String,
     /// The operators of the domain.
     pub presence: Presence,
-    /// True if the leader has not fallen silent.
+    /// True if the leader is an operator of Weft or a pod, and has not fallen silent.
     pub alive: bool,
     /// The resources of the domain, with their state.
     pub resources: Vec<Overview>,
@@ -35,6 +42,14 @@ pub struct Domain {
     pub left_out: Vec<String>,
     /// A text for each resource in a namespace that the operator does not serve.
     pub unserved: Vec<String>,
+    /// The room in the pods' blocks of addresses.
+    pub rooms: Vec<Room>,
+    /// A text about MAC addresses that several machines use.
+    pub mac_collisions: Option<String>,
+    /// A text about fields that the API server drops, where the command has looked for them.
+    pub dropped: Option<String>,
+    /// The objects that the replaced operator has left, where the command has looked for them.
+    pub leftovers: Option<Leftovers>,
 }
 
 /// A part of an installation that is missing, by the line that shows it.
@@ -69,6 +84,8 @@ impl Domain {
                 .map(|operator| (operator.workload.human(), operator.image.clone())),
             installed: false,
             is_readable: true,
+            lease: site.lease(),
+            how_to_install: site.how_to_install.clone(),
             presence,
             alive,
             resources: Vec::new(),
@@ -76,6 +93,10 @@ impl Domain {
             is_narrowed: false,
             left_out: Vec::new(),
             unserved: Vec::new(),
+            rooms: Vec::new(),
+            mac_collisions: None,
+            dropped: None,
+            leftovers: None,
         }
     }
 
@@ -87,6 +108,16 @@ impl Domain {
     /// Reports whether the cluster serves the domain's resource, or an operator for it is deployed.
     pub fn is_there(&self) -> bool {
         self.installed || self.operator.is_some()
+    }
+
+    /// Reports whether Weft is installed for the domain, or something needs it. The definitions alone,
+    /// which `weft uninstall` keeps, do not count.
+    pub fn is_in_use(&self) -> bool {
+        self.operator.is_some()
+            || self.alive
+            || !self.is_readable
+            || !self.resources.is_empty()
+            || !self.policies.policies.is_empty()
     }
 
     /// Reports whether there is no resource, policy or node to show.
@@ -123,6 +154,11 @@ impl Domain {
                 });
             }
         }
+        all.extend(self.mac_collisions.as_ref().map(|message| Trouble {
+            about: "KubeMacPool".to_owned(),
+            mood: Mood::Notice,
+            message: message.clone(),
+        }));
         for policy in &self.policies.policies {
             if policy.mood > Mood::Good {
                 all.push(Trouble {
@@ -156,7 +192,7 @@ impl Domain {
         };
         let mut all = Vec::new();
         let mut add = |gap, message| all.push((gap, message));
-        let install = how_to_install(self.name());
+        let install = &self.how_to_install;
         if let (true, false, Some((deployment, _))) =
             (self.is_readable, self.installed, &self.operator)
         {
@@ -216,16 +252,21 @@ impl Domain {
                     "the cluster does not know {} ({}); {}",
                     kind.kind,
                     kind.api_version(),
-                    how_to_install(self.name())
+                    self.how_to_install
                 )
             })
             .collect();
         match &self.presence.blocked {
-            Some(blocked) => gaps.push(format!("blocked: {}", blocked.message)),
+            // The definitions may be those of that operator.
+            Some(blocked) => {
+                gaps.push(format!("blocked: {}", blocked.message));
+                return gaps;
+            }
             // A Lease that the user may not read says as little as none.
             None if !self.alive => gaps.push(self.operator(Style::plain())),
             None => {}
         }
+        gaps.extend(self.dropped.clone());
         gaps
     }
 
@@ -255,7 +296,7 @@ impl Domain {
         } else {
             format!(
                 "Weft is not installed for {name}: the cluster does not know {kind}; {}",
-                how_to_install(self.name())
+                self.how_to_install
             )
         }
     }
@@ -281,6 +322,13 @@ impl Domain {
                 );
             }
         }
+        if !only_trouble {
+            lines.extend(self.rooms.iter().map(|room| addresses::line(room, style)));
+        }
+        if let Some(message) = &self.mac_collisions {
+            let title = Mood::Notice.paint(style, "KubeMacPool");
+            lines.push(format!("{title}: {message}"));
+        }
         for policy in &self.policies.policies {
             if is_shown(policy.mood) {
                 lines.extend(policy.lines(style));
@@ -297,7 +345,20 @@ impl Domain {
                 lines.push(format!("{}: {message}", style.bad("problem")));
             }
         }
+        if !only_trouble {
+            lines.extend(self.hint(style));
+        }
         lines
+    }
+
+    /// Returns a line about what the replaced operator has left. It is no problem.
+    pub fn hint(&self, style: Style) -> Option<String> {
+        let leftovers = self.leftovers.as_ref()?;
+        Some(format!(
+            "{}: {}",
+            style.pending("note"),
+            leftovers.message()
+        ))
     }
 
     /// The operator's Deployment, if there is one.
@@ -355,6 +416,11 @@ impl Domain {
     pub fn operator(&self, style: Style) -> String {
         let leader = match &self.presence.leader {
             Some(leader) if self.alive => format!("led by {}", leader.identity),
+            Some(leader) if leader.is_ghost => style.bad(&format!(
+                "no leader: {}; {}",
+                leader.ghost(&self.lease),
+                how_to_free(&self.lease)
+            )),
             Some(leader) => style.bad(&format!(
                 "no leader: {} has not renewed its lease since {:.0}",
                 leader.identity, leader.renewed
@@ -385,7 +451,9 @@ impl Domain {
             "blocked": self.presence.blocked.as_ref().map(|blocked| json!({
                 "reason": blocked.reason, "message": blocked.message
             })),
+            "leftovers": self.leftovers.as_ref().map(Leftovers::json),
             "resources": self.resources.iter().map(|overview| resource_json(self.kind().kind, overview)).collect::<Vec<_>>(),
+            "addresses": self.rooms.iter().map(addresses::json).collect::<Vec<_>>(),
             "policies": policies.map(|policy| policy.json()).collect::<Vec<_>>(),
             "nodes": nodes.map(|node| node.json()).collect::<Vec<_>>(),
         })
@@ -424,7 +492,9 @@ fn mood(kind: Kind, overview: &Overview) -> Mood {
             Some(Rollout::Ready) => Mood::Good,
         });
     let status = &overview.resource["status"];
-    let is_held = is_true(overview, "Paused") || is_true(overview, "Drifted");
+    let is_held = ["Paused", "Drifted", dropped::CONDITION]
+        .iter()
+        .any(|name| is_true(overview, name));
     let has_notices = status["notices"]
         .as_array()
         .is_some_and(|all| !all.is_empty());
@@ -509,6 +579,9 @@ fn summary(kind: Kind, overview: &Overview) -> (Mood, &'static str) {
         () if overview.is_available() => (Mood::Good, "Available"),
         () if !overview.is_seen() => unseen,
         () if is_true(overview, "Degraded") => (Mood::Bad, "Degraded"),
+        () if is_true(overview, dropped::CONDITION) => {
+            (Mood::Bad, "the API server drops fields of it")
+        }
         () if is_true(overview, "Progressing") => (Mood::Pending, "Progressing"),
         () => (Mood::Bad, "not Available"),
     }
@@ -536,7 +609,9 @@ fn shown_conditions(kind: Kind, overview: &Overview, has_blocker: bool) -> Vec<S
     };
     // The operator that blocks has a line of its own, if the user may see it.
     let is_told = |condition: &&Value| match condition["type"].as_str() {
-        Some("Progressing" | "Degraded" | "Paused" | "Drifted") => condition["status"] == "True",
+        Some("Progressing" | "Degraded" | "Paused" | "Drifted" | dropped::CONDITION) => {
+            condition["status"] == "True"
+        }
         Some("Blocked") => condition["status"] == "True" && !has_blocker,
         // Of a PlacementAPI that is blocked, no step says so.
         Some("Ready") if kind == kinds::PLACEMENT_API => {
@@ -1007,6 +1082,17 @@ mod tests {
         // Even where another program says that it is Ready.
         let contradictory = with_conditions(json!([one("Degraded", "True"), one("Ready", "True")]));
         assert_eq!(summary(addons, &contradictory).0, Mood::Bad);
+        let mut lossy = with_conditions(json!([
+            one("Available", "True"),
+            one("FieldsDropped", "True"),
+            one("Ready", "False")
+        ]));
+        lossy.resource["status"]["observedGeneration"] = Value::Null;
+        assert_eq!(summary(addons, &lossy).0, Mood::Bad, "no wait would end");
+        assert_eq!(
+            shown_conditions(addons, &lossy, false),
+            ["FieldsDropped Because: m"]
+        );
         let well = with_conditions(json!([one("Available", "True"), one("Ready", "True")]));
         assert_eq!(summary(addons, &well), (Mood::Good, "Available"));
         let busy = with_conditions(json!([

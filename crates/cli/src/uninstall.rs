@@ -23,8 +23,9 @@ use crate::{
     account::{Account, Action, Step},
     domains::Entry,
     held, installed,
-    online::{Online, Site},
+    online::{Lead, Online, Site},
     output::{self, Style},
+    reinstall::Reinstall,
     reports::Reports,
 };
 
@@ -183,7 +184,7 @@ impl<'a> Uninstall<'a> {
         let (mut objects, mut namespaces, mut definitions) =
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for site in &self.sites {
-            objects.insert(presence::lease_key(&site.namespace, &*site.domain));
+            objects.insert(site.lease());
             if site.entry.name == "node-network" {
                 objects.insert(ledger_key(&site.namespace));
             }
@@ -215,11 +216,9 @@ impl<'a> Uninstall<'a> {
                     .cloned()
                     .collect();
                 if !others.is_empty() {
-                    let why = format!(
-                        "it serves {} too: weft manifests --domains {} | kubectl apply -f -",
-                        others.join(", "),
-                        others.join(",")
-                    );
+                    let mut rest = Reinstall::of(operator);
+                    rest.serve_only(&others);
+                    let why = format!("it serves {} too: {}", others.join(", "), rest.command());
                     let (namespace, name) = (
                         operator.workload.namespace.clone().unwrap_or_default(),
                         operator.workload.name.clone(),
@@ -285,7 +284,7 @@ impl<'a> Uninstall<'a> {
 
     /// Reports whether an object of the operator of a domain is there.
     fn has_objects_of(&self, site: &Site) -> bool {
-        let lease = presence::lease_key(&site.namespace, &*site.domain);
+        let lease = site.lease();
         self.objects
             .iter()
             .any(|key| *key == lease || key.name == site.entry.install.operator)
@@ -488,11 +487,15 @@ impl<'a> Uninstall<'a> {
             let Some(live) = live.filter(|live| Live::of(live).uid() == uid.as_str()) else {
                 return Ok(None);
             };
-            if online.leader(site).await?.is_some() {
+            let lead = online.lead(site).await?;
+            if matches!(lead, Lead::By(_)) {
                 return Ok(Some(progress(&live)));
             }
             if !by_us {
                 by_us = true;
+                if let Some(note) = lead.passed_over() {
+                    account.note(&note)?;
+                }
                 if matches!(site.served, Served::Set(_)) {
                     account
                         .note("no operator is at work; its components are taken down from here")?;

@@ -271,6 +271,35 @@ pub(crate) fn of_nodes(pods: &[PodNetwork], services: &[IpNet], facts: &Facts) -
     pods.chain(services).filter_map(within).collect()
 }
 
+/// Returns the contradiction between the services' blocks of a configuration and those of the
+/// cluster. Only the address families of the configuration count: the cluster may have another one
+/// for others.
+pub(crate) fn of_services(services: &[IpNet], facts: &Facts) -> Option<Problem> {
+    let cidrs = facts.service_cidrs.iter();
+    let actual: Vec<IpNet> = cidrs
+        .filter_map(|cidr| cidr.parse::<IpNet>().ok())
+        .collect();
+    let of_family = |blocks: &[IpNet], wanted: &str| -> BTreeSet<IpNet> {
+        let all = blocks.iter().copied();
+        all.filter(|block| family(block) == wanted).collect()
+    };
+    let differs = families(services)
+        .into_iter()
+        .any(|wanted| of_family(services, wanted) != of_family(&actual, wanted));
+    let list = |blocks: &[IpNet]| {
+        let texts: Vec<String> = blocks.iter().map(ToString::to_string).collect();
+        texts.join(", ")
+    };
+    (differs && !actual.is_empty()).then(|| Problem {
+        field: "spec.serviceNetwork".to_owned(),
+        message: format!(
+            "{} contradicts the cluster, which has {} (ServiceCIDR kubernetes). Services get their addresses from --service-cluster-ip-range of the API server, and a NetworkConfig does not change it: correct the field, or that argument",
+            list(services),
+            list(&actual)
+        ),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -314,6 +343,54 @@ mod tests {
                 .to_string(),
             "10.128.0.0/14"
         );
+    }
+
+    #[test]
+    fn services_that_the_cluster_has_elsewhere_are_a_contradiction() {
+        let problem = |ours: &[&str], cluster: &[&str]| {
+            let services: Vec<IpNet> = ours.iter().map(|block| block.parse().unwrap()).collect();
+            let facts = Facts {
+                service_cidrs: cluster.iter().map(|cidr| (*cidr).to_owned()).collect(),
+                ..Facts::default()
+            };
+            of_services(&services, &facts)
+                .as_ref()
+                .map(ToString::to_string)
+        };
+        let (v4, v6) = ("10.96.0.0/16", "fd00:96::/112");
+        let agreed: [(&[&str], &[&str]); 7] = [
+            (&[v4], &[v4]),
+            (&[v4, v6], &[v6, v4]),
+            (&[v6], &["fd00:0096:0::/112"]),
+            // The second family of the cluster is for others.
+            (&[v4], &[v4, v6]),
+            // An older cluster, OpenShift, or no permission to look.
+            (&[v4], &[]),
+            (&[v4], &["garbage"]),
+            (&[], &[v4]),
+        ];
+        for (ours, cluster) in agreed {
+            assert_eq!(problem(ours, cluster), None, "{ours:?} {cluster:?}");
+        }
+        let contradictory: [(&[&str], &[&str]); 5] = [
+            (&["172.30.0.0/16"], &[v4]),
+            (&["10.96.0.0/12"], &[v4]),
+            (&[v4, "fd00:97::/112"], &[v4, v6]),
+            (&[v4, v6], &[v4]),
+            (&[v6], &[v4]),
+        ];
+        for (ours, cluster) in contradictory {
+            let found = problem(ours, cluster).unwrap_or_default();
+            let expected = format!(
+                "spec.serviceNetwork: {} contradicts the cluster, which has {} (ServiceCIDR kubernetes). ",
+                ours.join(", "),
+                cluster.join(", ")
+            );
+            assert!(
+                found.starts_with(&expected),
+                "{ours:?} {cluster:?}: {found}"
+            );
+        }
     }
 
     proptest! {

@@ -8,6 +8,7 @@ use crate::{
     error::BuildError,
     provider::{Context, Provider},
     proxy,
+    settings::Image,
 };
 
 /// The unit of the default network.
@@ -38,8 +39,37 @@ pub const KINDS: &[Kind] = &[
 /// The units of a configuration, and why some of them cannot be applied as they are.
 ///
 /// # Errors
-/// An image is not known, or a manifest of ours is wrong.
+/// All images that are not known, or a manifest of ours is wrong.
 pub(crate) fn units(
+    provider: &dyn Provider,
+    config: &Effective,
+    context: &Context<'_>,
+) -> Result<(Vec<Unit>, Vec<Wait>), BuildError> {
+    let mut settings = context.settings.clone();
+    let mut missing = Vec::new();
+    loop {
+        let context = Context {
+            settings: &settings,
+            facts: context.facts,
+        };
+        match units_with(provider, config, &context) {
+            // A step ends at the first image that it lacks, so it is tried again with a text for
+            // this image, to find the next one.
+            Err(BuildError::Images(found)) if missing.len() < Image::ALL.len() => {
+                let is_found = |image: &&Image| found.iter().any(|one| one.variable == image.env());
+                let images = Image::ALL.iter().filter(is_found);
+                settings
+                    .images
+                    .extend(images.map(|image| (*image, String::new())));
+                missing.extend(found);
+            }
+            Ok(_) if !missing.is_empty() => return Err(BuildError::Images(missing)),
+            built => return built,
+        }
+    }
+}
+
+fn units_with(
     provider: &dyn Provider,
     config: &Effective,
     context: &Context<'_>,
@@ -64,5 +94,6 @@ pub(crate) fn notices(provider: &dyn Provider, config: &Effective, facts: &Facts
         .preflight(config, facts)
         .into_iter()
         .chain(proxy::hint(config))
+        .chain(additional::hints(&config.additional_networks))
         .collect()
 }

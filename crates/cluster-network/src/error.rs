@@ -16,14 +16,26 @@ pub enum BuildError {
         "a configuration file cannot be written: {0}; this is a defect of Weft, please report it"
     )]
     File(String),
-    /// An image is needed and nobody has said which.
-    #[error("{variable} is not set: the operator's environment must name the image of {what}")]
-    Image {
-        /// The environment variable.
-        variable: &'static str,
-        /// The program in the image.
-        what: &'static str,
-    },
+    /// Images are needed, and their variables are not set.
+    #[error("{}", not_set(.0))]
+    Images(Vec<MissingImage>),
+}
+
+/// An image that is needed, and whose variable is not set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingImage {
+    /// The environment variable.
+    pub variable: &'static str,
+    /// The program in the image.
+    pub what: &'static str,
+}
+
+/// A text for each variable.
+fn not_set(images: &[MissingImage]) -> String {
+    let text = |MissingImage { variable, what }: &MissingImage| {
+        format!("{variable} is not set: the operator's environment must name the image of {what}")
+    };
+    images.iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
 impl BuildError {

@@ -13,6 +13,10 @@
 //!    [`provider::Provider`];
 //! 5. [`status`] reports what became of them.
 
+// The tests below `tests` name the crate as its users do.
+#[cfg(test)]
+extern crate self as weft_cluster_network;
+
 mod additional;
 mod addresses;
 pub mod build;
@@ -32,10 +36,14 @@ pub mod providers;
 pub mod proxy;
 pub mod record;
 mod removal;
+pub mod room;
+pub mod services;
 pub mod settings;
 pub mod status;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 pub mod validate;
 
 use jiff::Timestamp;
@@ -116,6 +124,7 @@ impl Domain for ClusterNetwork {
             Fact::Nodes,
             Fact::KubeProxy,
             Fact::Flannel,
+            Fact::ServiceCidr,
         ]
     }
 
@@ -156,6 +165,14 @@ impl Domain for ClusterNetwork {
         {
             return Err(refusal(INVALID, on_nodes));
         }
+        // Once Weft has decided, its own record counts.
+        let losses = match applied.as_ref().or(decided.as_ref()) {
+            None => provider.losses(&valid.default_network, input.facts),
+            Some(_) => Vec::new(),
+        };
+        if !losses.is_empty() {
+            return Err(refusal(INVALID, losses));
+        }
         let previous = applied.as_ref().or(decided.as_ref());
         let (effective, mut notices) = fill::fill(valid, provider, previous, input.facts)
             .map_err(|problem| refusal(INVALID, vec![problem]))?;
@@ -165,8 +182,10 @@ impl Domain for ClusterNetwork {
                 return Err(self.unsafe_change(changes));
             }
         }
-        // Blocks that are in use already: what can be done is to say so.
-        notices.extend(on_nodes.drain(..).map(|problem| Notice {
+        // Blocks that are in use already: what can be done is to say so. Services of another block
+        // stop no pods, and the cluster's block may be about to change.
+        let of_services = addresses::of_services(&effective.service_networks, input.facts);
+        notices.extend(on_nodes.drain(..).chain(of_services).map(|problem| Notice {
             about: build::DEFAULT_NETWORK.to_owned(),
             message: problem.to_string(),
         }));

@@ -6,7 +6,7 @@ use weft_plan::Facts;
 
 use crate::testing::try_decide;
 
-#[path = "../../operands/tests/common/needs.rs"]
+#[path = "../../operands/src/tests/needs.rs"]
 mod needs;
 
 fn assert_given(network: Value, deploy_kube_proxy: bool, table: Vec<(&str, Value)>) {
@@ -64,17 +64,17 @@ fn flannel_and_kube_proxy_are_given_what_they_need() {
                     ],
                     "hostNetwork": true,
                     "livenessProbe": {
-                        "httpGet": {"host": "127.0.0.1", "path": "/healthz", "port": 8081},
+                        "httpGet": {"host": "127.0.0.1", "path": "/healthz", "port": 29110},
                         "initialDelaySeconds": 10, "periodSeconds": 10
                     },
                     "readable": ["/etc/kube-flannel/"],
                     "readinessProbe": {
-                        "httpGet": {"host": "127.0.0.1", "path": "/healthz", "port": 8081},
+                        "httpGet": {"host": "127.0.0.1", "path": "/healthz", "port": 29110},
                         "periodSeconds": 5
                     },
                     "run": [
                         "/opt/bin/flanneld", "--ip-masq", "--kube-subnet-mgr",
-                        "--healthz-ip=127.0.0.1", "--healthz-port=8081"
+                        "--healthz-ip=127.0.0.1", "--healthz-port=29110"
                     ],
                     "writable": ["/run/flannel", "/run/xtables.lock"]
                 }),

@@ -71,6 +71,12 @@ pub trait Provider: Send + Sync + 'static {
     ) {
     }
 
+    /// Settings of a network of this kind that another owner has set up, which the nodes use, and
+    /// which would get lost if Weft adopted it. `asked` has only what the user gives.
+    fn losses(&self, _asked: &DefaultNetwork, _facts: &Facts) -> Vec<Problem> {
+        Vec::new()
+    }
+
     /// The fields of its own settings that may not change like this while pods use the network.
     /// Both configurations are complete.
     fn unsafe_changes(&self, previous: &DefaultNetwork, next: &DefaultNetwork) -> Vec<FieldChange>;

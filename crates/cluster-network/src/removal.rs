@@ -2,15 +2,12 @@
 //! because a user deletes a configuration.
 
 use serde_json::Value;
-use weft_plan::Live;
+use weft_plan::{Live, REMOVE_ANNOTATION};
 
 use crate::{
     additional,
     build::{DEFAULT_NETWORK, KUBE_PROXY},
 };
-
-/// On the resource: the default network of the type that this names goes with it.
-pub const REMOVE_ANNOTATION: &str = "weft.network/remove";
 
 /// The default network and the service proxy stay. Additional networks go.
 pub(crate) fn outlives(unit: &str) -> bool {
@@ -24,7 +21,7 @@ pub(crate) fn is_vital(unit: &str) -> bool {
 }
 
 /// Why they stay when this resource is deleted, and how to be rid of them. `None` if it says that
-/// they are to go.
+/// they are to go: its [`REMOVE_ANNOTATION`] names the type of the default network.
 pub(crate) fn keeps(resource: Option<&Value>, decided: Option<&Value>) -> Option<String> {
     let applied = decided
         .and_then(|decided| decided["defaultNetwork"]["type"].as_str())

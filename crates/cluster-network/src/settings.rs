@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::BuildError;
+use crate::error::{BuildError, MissingImage};
 
 /// The namespace of the operator and its notes.
 pub const NAMESPACE: &str = "openshift-cluster-network-operator";
@@ -115,13 +115,12 @@ impl Settings {
     /// # Errors
     /// Nobody has said which: an empty image would only fail later, in every pod.
     pub fn image(&self, image: Image) -> Result<&str, BuildError> {
-        self.images
-            .get(&image)
-            .map(String::as_str)
-            .ok_or(BuildError::Image {
+        self.images.get(&image).map(String::as_str).ok_or_else(|| {
+            BuildError::Images(vec![MissingImage {
                 variable: image.env(),
                 what: image.what(),
-            })
+            }])
+        })
     }
 }
 

@@ -227,6 +227,30 @@ fn blocks_do_not_hold_the_addresses_of_nodes_unless_they_do_so_already() {
 }
 
 #[test]
+fn a_service_network_that_the_cluster_contradicts_is_in_a_notice() {
+    let of = |cidrs: &[&str], record: Option<&str>| {
+        let facts = Facts {
+            service_cidrs: cidrs.iter().map(|cidr| (*cidr).to_owned()).collect(),
+            ..Facts::default()
+        };
+        let notices = try_decide(minimal(), record, &facts).unwrap().notices;
+        let mut messages = notices.into_iter().map(|notice| notice.message);
+        messages.find(|message| message.contains("ServiceCIDR"))
+    };
+    assert_eq!(of(&["172.30.0.0/16"], None), None);
+    assert_eq!(of(&[], None), None);
+    // Also when it is forced, without a record, and for as long as it is so.
+    let applied = decide(minimal()).decided.to_string();
+    for record in [None, Some(&*applied)] {
+        let found = of(&["10.96.0.0/16"], record).unwrap();
+        assert!(
+            found.starts_with("spec.serviceNetwork: 172.30.0.0/16 contradicts the cluster, which has 10.96.0.0/16 (ServiceCIDR kubernetes)."),
+            "{found}"
+        );
+    }
+}
+
+#[test]
 fn the_families_of_pods_and_services_match() {
     let mut spec = dual_stack();
     spec["serviceNetwork"] = json!("172.30.0.0/16");
@@ -431,8 +455,10 @@ fn settings_of_another_network_are_noticed() {
 /// The same table is asked of the schema and of the API server, in the tests of the API.
 #[test]
 fn validation_agrees_with_the_api() {
-    let cases: Value =
-        serde_saphyr::from_str(include_str!("../../api/tests/network_config/cases.yaml")).unwrap();
+    let cases: Value = serde_saphyr::from_str(include_str!(
+        "../../api/src/tests/network_config/cases.yaml"
+    ))
+    .unwrap();
     for case in cases["accepted"].as_array().unwrap() {
         assert_eq!(
             problems(case["spec"].clone()),

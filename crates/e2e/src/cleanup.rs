@@ -5,9 +5,9 @@ use serde_json::json;
 
 use crate::{
     listing::Listing,
-    preflight::{self, ATTACHMENTS, HAD_ATTACHMENTS, NAMESPACE},
-    run::{DOMAINS, Suite},
-    suites::{BRIDGE, POLICY, metrics, node_network},
+    preflight::{self, ATTACHMENTS, HAD_ATTACHMENTS, HAD_MARKS, NAMESPACE},
+    run::{DOMAINS, INSTALLED, Suite},
+    suites::{BRIDGE, POLICY, addons, metrics, node_network},
 };
 
 /// Groups of the four APIs: events about their objects are the run's.
@@ -19,7 +19,8 @@ const GROUPS: [&str; 4] = [
 ];
 
 /// Removes all that a run has created: its pods, the bridge of its policy, the resources, the
-/// operator, the definitions and at last the namespace that marks the run.
+/// operator, the definitions and at last the namespace that marks the run. An operator that was
+/// there before the run stays, with its definitions.
 ///
 /// # Errors
 /// A step failed. The namespace stays then, so that a run with `--clean` continues.
@@ -31,10 +32,25 @@ pub fn clean(suite: &Suite) -> Result<()> {
     let namespace = cluster.get(&["namespace", NAMESPACE])?;
     let annotations = &namespace["metadata"]["annotations"];
     let had_attachments = annotations[HAD_ATTACHMENTS] == "true";
+    let had_marks = annotations[HAD_MARKS]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     let domains = annotations[DOMAINS].as_str().unwrap_or_default().to_owned();
+    let was_installed = annotations[INSTALLED] == "true";
 
     // A pod with a second interface needs Multus for its end.
     delete(suite, &["pods", "--all", "-n", NAMESPACE])?;
+    if was_installed {
+        // The operator stays, and with it the definitions.
+        delete(suite, &[addons::KIND, "cluster"])?;
+        remove_resources(suite, &had_marks)?;
+        metrics::remove_reader(suite)?;
+        if !had_attachments {
+            delete(suite, &["customresourcedefinition", ATTACHMENTS])?;
+        }
+        return delete(suite, &["namespace", NAMESPACE]);
+    }
     // Only the agents can remove the bridge. A failure is reported at the end: the rest
     // must go all the same.
     let bridge = remove_bridge(suite);
@@ -59,6 +75,7 @@ pub fn clean(suite: &Suite) -> Result<()> {
             ended.stderr
         );
     }
+    remove_resources(suite, &had_marks)?;
     metrics::remove_reader(suite)?;
     if !had_attachments {
         delete(suite, &["customresourcedefinition", ATTACHMENTS])?;
@@ -83,6 +100,30 @@ fn delete(suite: &Suite, arguments: &[&str]) -> Result<()> {
             .contains("the server doesn't have a resource type")
     {
         bail!("kubectl {}: {}", all.join(" "), ended.stderr.trim());
+    }
+    Ok(())
+}
+
+/// Removes the resources that the bridge marker has written to the nodes in this run: one for each
+/// bridge of the host. The marker leaves them when its pod goes. `had` names those of before.
+fn remove_resources(suite: &Suite, had: &str) -> Result<()> {
+    for (node, resource) in preflight::marks(&suite.cluster)? {
+        let line = format!("{node} {resource}");
+        if had.lines().any(|one| one == line) {
+            continue;
+        }
+        // A slash in a key is written like this in the path of a JSON patch (RFC 6901).
+        let path = format!("/status/capacity/{}", resource.replace('/', "~1"));
+        let patch = json!([{"op": "remove", "path": path}]).to_string();
+        suite.cluster.until(&suite.stop).kubectl(&[
+            "patch",
+            "node",
+            &node,
+            "--subresource=status",
+            "--type=json",
+            "--patch",
+            &patch,
+        ])?;
     }
     Ok(())
 }
@@ -150,7 +191,11 @@ fn remove_events(suite: &Suite) -> Result<()> {
     Ok(())
 }
 
-/// Compares the objects of the cluster with those of before the run.
+/// The beginning of the differences that are labels of the add-ons' namespace.
+const LABELS: &str = "left: Namespace cluster-network-addons: label ";
+
+/// Compares the objects of the cluster with those of before the run. An operator that was there
+/// before the run keeps the namespace of its add-ons, and the labels that it has given to it.
 ///
 /// # Errors
 /// There is a difference, which the error names.
@@ -158,7 +203,8 @@ pub fn compare(suite: &Suite, before: &Listing) -> Result<()> {
     // The garbage collector and the controllers of namespaces need a moment.
     suite
         .wait("the cluster is as before", || {
-            let differences = Listing::take(&suite.cluster)?.differences(before);
+            let mut differences = Listing::take(&suite.cluster)?.differences(before);
+            differences.retain(|one| !(suite.options.installed && one.starts_with(LABELS)));
             Ok(if differences.is_empty() {
                 Ok(())
             } else {

@@ -4,6 +4,7 @@
 mod cleanup;
 mod kubectl;
 mod listing;
+mod operator;
 mod options;
 mod preflight;
 mod report;

@@ -53,6 +53,10 @@ pub struct Options {
     /// Leave Weft installed at the end. Another run with --clean removes it
     #[arg(long)]
     pub keep: bool,
+    /// Test the operator of the add-ons that is installed already, and leave it. No image is needed.
+    /// The domain is addons
+    #[arg(long, conflicts_with = "clean")]
+    pub installed: bool,
     /// Only remove what an earlier run has left
     #[arg(long, conflicts_with = "keep")]
     pub clean: bool,
@@ -99,6 +103,20 @@ impl Options {
     /// Returns true if the domain is to be tested.
     pub fn has(&self, domain: Domain) -> bool {
         self.domains.contains(&domain)
+    }
+
+    /// Checks that the domains are those that the suite tests with an installed operator.
+    ///
+    /// # Errors
+    /// Others are named: agents of nodes leave reports and conditions, which only the removal of
+    /// the operator takes along.
+    pub fn check_installed(&self) -> Result<()> {
+        if self.installed && self.domains != [Domain::Addons] {
+            bail!(
+                "--installed tests the domain addons alone. Name it by DOMAINS=addons or --domains addons. Without --installed, the suite installs the other domains, and removes everything"
+            );
+        }
+        Ok(())
     }
 
     /// How long one step may take.

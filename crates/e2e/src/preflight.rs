@@ -6,13 +6,18 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::{kubectl::Cluster, options::Options};
+use crate::{kubectl::Cluster, operator::is_of_weft, options::Options};
 
 /// The namespace of the suite. It exists from the first write to the last, so it marks a run.
 pub const NAMESPACE: &str = "weft-e2e";
 /// The annotation of this namespace: `true` if the definition of NetworkAttachmentDefinition was
 /// there before the run.
 pub const HAD_ATTACHMENTS: &str = "weft.network/e2e-had-network-attachment-definitions";
+/// The annotation of this namespace: the bridge marker's resources that nodes had before the run, a
+/// line with node and resource for each.
+pub const HAD_MARKS: &str = "weft.network/e2e-had-bridge-resources";
+/// The names of the bridge marker's resources begin with this.
+const MARKS: &str = "bridge.network.kubevirt.io/";
 /// The definition of the networks of pods. `weft uninstall` keeps it for the objects of users.
 pub const ATTACHMENTS: &str = "network-attachment-definitions.k8s.cni.cncf.io";
 
@@ -60,7 +65,7 @@ const OURS: [&str; 3] = ["weft-system", "cluster-network-addons", "nmstate"];
 
 /// Rights that the suite needs, as arguments of `kubectl auth can-i`. The manifests have roles, so
 /// their author needs `escalate` and `bind`, or all of these roles' rights.
-const RIGHTS: [&[&str]; 15] = [
+const RIGHTS: [&[&str]; 16] = [
     &["create", "namespaces"],
     &["delete", "namespaces"],
     &["create", "customresourcedefinitions.apiextensions.k8s.io"],
@@ -79,6 +84,7 @@ const RIGHTS: [&[&str]; 15] = [
     &["create", "serviceaccounts/token", "--all-namespaces"],
     &["list", "*.*", "--all-namespaces"],
     &["delete", "events", "--all-namespaces"],
+    &["patch", "nodes", "--subresource=status"],
 ];
 
 /// Names the cluster: the first line of the output.
@@ -179,7 +185,7 @@ pub fn signs_of_use(cluster: &Cluster, options: &Options) -> Result<Use> {
         let items = cluster.list(&[api, "--all-namespaces"])?;
         if items.is_empty() {
             // A definition without objects serves nobody, but the suite did not make it.
-            if *api != ATTACHMENTS {
+            if *api != ATTACHMENTS && !options.installed {
                 signs.never.push(format!("the definition {api}, which the clean-up would remove. Delete it if no program needs it"));
             }
         }
@@ -193,7 +199,7 @@ pub fn signs_of_use(cluster: &Cluster, options: &Options) -> Result<Use> {
     }
     for workload in cluster.list(&["deployments,daemonsets", "--all-namespaces"])? {
         let name = workload["metadata"]["name"].as_str().unwrap_or_default();
-        if OPERATORS.contains(&name) {
+        if OPERATORS.contains(&name) && !(options.installed && is_of_weft(&workload)) {
             signs.never.push(format!(
                 "{} {}",
                 workload["kind"].as_str().unwrap_or_default(),
@@ -204,7 +210,7 @@ pub fn signs_of_use(cluster: &Cluster, options: &Options) -> Result<Use> {
     let namespaces = cluster.list(&["namespaces"])?;
     for namespace in &namespaces {
         let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
-        if OURS.contains(&name) {
+        if OURS.contains(&name) && !options.installed {
             signs.never.push(format!(
                 "Namespace {name}, in which Weft would be installed"
             ));
@@ -310,6 +316,22 @@ pub fn has_attachments(cluster: &Cluster) -> Result<bool> {
         "--output=name",
     ])?;
     Ok(!found.trim().is_empty())
+}
+
+/// Returns the bridge marker's resources: pairs of node and resource.
+///
+/// # Errors
+/// The API server refuses the request.
+pub fn marks(cluster: &Cluster) -> Result<Vec<(String, String)>> {
+    let mut all = Vec::new();
+    for node in cluster.list(&["nodes"])? {
+        let name = node["metadata"]["name"].as_str().unwrap_or_default();
+        let capacity = node["status"]["capacity"].as_object();
+        let resources = capacity.into_iter().flatten().map(|(resource, _)| resource);
+        let ours = resources.filter(|resource| resource.starts_with(MARKS));
+        all.extend(ours.map(|resource| (name.to_owned(), resource.clone())));
+    }
+    Ok(all)
 }
 
 fn full_name(object: &Value) -> String {

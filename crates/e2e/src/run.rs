@@ -9,6 +9,7 @@ use crate::{
     cleanup,
     kubectl::Cluster,
     listing::Listing,
+    operator::Operator,
     options::{Domain, Options},
     preflight::{self, NAMESPACE},
     report::{Outcome, Report, say},
@@ -23,6 +24,8 @@ const INTERRUPTED: u8 = 130;
 
 /// The annotation of the suite's namespace with the domains of the run.
 pub const DOMAINS: &str = "weft.network/e2e-domains";
+/// The annotation of the suite's namespace that is `true` if the operator was there before the run.
+pub const INSTALLED: &str = "weft.network/e2e-installed";
 
 /// The cluster, the command line and the facts that every test uses.
 pub struct Suite {
@@ -34,6 +37,8 @@ pub struct Suite {
     pub stop: Stop,
     /// The Linux nodes that run pods.
     pub nodes: Vec<String>,
+    /// The operator under test.
+    pub operator: Operator,
 }
 
 /// The end of a test that did not fail.
@@ -89,12 +94,21 @@ pub fn run(options: Options) -> Result<u8> {
             options,
             stop,
             nodes: vec![],
+            operator: Operator::of_suite(),
         });
     }
-    let manifests = suites::install::manifests(&cluster, &options)?;
+    options.check_installed()?;
+    let manifests = match options.installed {
+        true => String::new(),
+        false => suites::install::manifests(&cluster, &options)?,
+    };
     options.component_images()?;
     println!("Kubernetes {}", preflight::reach(&cluster)?);
     preflight::may(&cluster)?;
+    let operator = match options.installed {
+        true => Operator::installed(&cluster)?,
+        false => Operator::of_suite(),
+    };
     let signs = preflight::signs_of_use(&cluster, &options)?;
     preflight::refuse_use(&signs, &options)?;
     for sign in &signs.accepted {
@@ -113,13 +127,14 @@ pub fn run(options: Options) -> Result<u8> {
         bail!("a signal has ended the run. Nothing was written");
     }
 
-    mark(&cluster, &domains.join(","))?;
+    mark(&cluster, &domains.join(","), options.installed)?;
     let mut runner = Runner {
         suite: Suite {
             cluster,
             options,
             stop,
             nodes,
+            operator,
         },
         report: Report::default(),
     };
@@ -138,12 +153,20 @@ pub fn run(options: Options) -> Result<u8> {
 }
 
 /// Creates the namespace that marks the run, before anything else is written.
-fn mark(cluster: &Cluster, domains: &str) -> Result<()> {
+fn mark(cluster: &Cluster, domains: &str, installed: bool) -> Result<()> {
     let had = preflight::has_attachments(cluster)?.to_string();
+    let installed = installed.to_string();
+    let marks: Vec<_> = preflight::marks(cluster)?
+        .iter()
+        .map(|(node, resource)| format!("{node} {resource}"))
+        .collect();
     // create, not apply: of two runs at once, one is refused.
     let namespace = json!({
         "apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": NAMESPACE, "annotations": {preflight::HAD_ATTACHMENTS: had, DOMAINS: domains}}
+        "metadata": {"name": NAMESPACE, "annotations": {
+            preflight::HAD_ATTACHMENTS: had, preflight::HAD_MARKS: marks.join("\n"),
+            DOMAINS: domains, INSTALLED: installed
+        }}
     });
     cluster
         .kubectl_with(&["create", "-f", "-"], &namespace.to_string())

@@ -27,7 +27,7 @@ impl Image {
         let (manifest, mut blobs) = self.manifest(path.as_ref())?;
         let descriptor = manifest.descriptor.clone();
         blobs.push(manifest);
-        write_layout(path.as_ref(), &self.reference, descriptor, blobs)
+        write_layout(path.as_ref(), &self.names(), &descriptor, blobs)
     }
 
     /// Writes one archive with the same image for several platforms: an index with a manifest for
@@ -69,7 +69,15 @@ impl Image {
         let index = Blob::json(MediaType::ImageIndex, &index)?;
         let descriptor = index.descriptor.clone();
         blobs.push(index);
-        write_layout(path, &first.reference, descriptor, blobs)
+        write_layout(path, &first.names(), &descriptor, blobs)
+    }
+
+    /// The full name and the further ones.
+    fn names(&self) -> Vec<&str> {
+        let also = self.also.iter().map(String::as_str);
+        std::iter::once(self.reference.as_str())
+            .chain(also)
+            .collect()
     }
 
     /// The manifest, and the configuration and the layer that it names.
@@ -144,29 +152,35 @@ impl Image {
     }
 }
 
-/// Writes the layout whose index names `content` by this reference.
+/// Writes the layout whose index names `content` by each of these references.
 fn write_layout(
     path: &Path,
-    reference: &str,
-    content: Descriptor,
+    references: &[&str],
+    content: &Descriptor,
     blobs: Vec<Blob>,
 ) -> Result<u64, Error> {
-    let mut named = content;
     // The first is containerd's, the second the standard's. Podman takes a full name there as
     // well.
-    let names = [
+    let annotations = [
         "io.containerd.image.name",
         "org.opencontainers.image.ref.name",
     ];
-    named.set_annotations(Some(
-        names
-            .map(|name| (name.to_owned(), reference.to_owned()))
-            .into(),
-    ));
+    let manifests: Vec<Descriptor> = references
+        .iter()
+        .map(|reference| {
+            let mut named = content.clone();
+            named.set_annotations(Some(
+                annotations
+                    .map(|name| (name.to_owned(), (*reference).to_owned()))
+                    .into(),
+            ));
+            named
+        })
+        .collect();
     let index = ImageIndexBuilder::default()
         .schema_version(SCHEMA_VERSION)
         .media_type(MediaType::ImageIndex)
-        .manifests([named])
+        .manifests(manifests)
         .build()?;
     let layout = OciLayoutBuilder::default()
         .image_layout_version("1.0.0")
@@ -318,6 +332,31 @@ mod tests {
         let layer = read(blob(&manifest.layers()[0]));
         let names: Vec<_> = layer.keys().map(String::as_str).collect();
         assert_eq!(names, ["etc", "etc/passwd", "var", "var/run"]);
+    }
+
+    #[test]
+    fn an_image_has_each_of_its_names_in_the_archive() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.tar");
+        let image = image().also_named("registry.example/y@sha256:0b");
+        image.write(&path).unwrap();
+        let files = read(&fs::read(&path).unwrap());
+        let index = ImageIndex::from_reader(files["index.json"].as_slice()).unwrap();
+        let names: Vec<_> = index
+            .manifests()
+            .iter()
+            .map(|named| {
+                assert_eq!(named.digest(), index.manifests()[0].digest());
+                named.annotations().as_ref().unwrap()["io.containerd.image.name"].clone()
+            })
+            .collect();
+        assert_eq!(names, ["localhost/x:1", "registry.example/y@sha256:0b"]);
+        assert_eq!(
+            files.len(),
+            5,
+            "each blob is there once: {:?}",
+            files.keys()
+        );
     }
 
     #[test]

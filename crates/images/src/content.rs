@@ -24,6 +24,8 @@ pub(crate) enum Entry {
 #[derive(Clone, Debug)]
 pub struct Image {
     pub(crate) reference: String,
+    /// Further names.
+    pub(crate) also: Vec<String>,
     pub(crate) entries: BTreeMap<PathBuf, Entry>,
     pub(crate) entrypoint: Vec<String>,
     pub(crate) env: Vec<String>,
@@ -37,6 +39,7 @@ impl Image {
     pub fn new(reference: impl Into<String>) -> Self {
         Self {
             reference: reference.into(),
+            also: vec![],
             entries: BTreeMap::new(),
             entrypoint: vec![],
             env: vec![],
@@ -49,6 +52,25 @@ impl Image {
     /// Its full name, with tag.
     pub fn reference(&self) -> &str {
         &self.reference
+    }
+
+    /// Gives it a further full name. An import of the archive brings the image under each name.
+    #[must_use]
+    pub fn also_named(mut self, reference: impl Into<String>) -> Self {
+        self.also.push(reference.into());
+        self
+    }
+
+    /// Adds a script, mode 0755. Its first line names the program that runs it.
+    #[must_use]
+    pub fn script(self, path: impl AsRef<Path>, content: impl Into<Vec<u8>>) -> Self {
+        self.with(
+            path,
+            Entry::File {
+                content: content.into(),
+                mode: 0o755,
+            },
+        )
     }
 
     /// Adds a file, mode 0644.
@@ -102,7 +124,8 @@ impl Image {
         ))
     }
 
-    /// Adds all files of a folder of this machine, and of the folders in it, below this path.
+    /// Adds all files and symbolic links of a folder of this machine, and of the folders in it, below
+    /// this path.
     ///
     /// # Errors
     /// A file or folder cannot be read.
@@ -112,9 +135,16 @@ impl Image {
         for entry in fs::read_dir(from).map_err(Error::file(from))? {
             let entry = entry.map_err(Error::file(from))?.path();
             let inside = path.join(entry.file_name().unwrap_or_default());
-            image = match entry.is_dir() {
-                true => image.tree(inside, &entry)?,
-                false => image.copy(inside, &entry)?,
+            let kind = fs::symlink_metadata(&entry)
+                .map_err(Error::file(&entry))?
+                .file_type();
+            image = if kind.is_symlink() {
+                let target = fs::read_link(&entry).map_err(Error::file(&entry))?;
+                image.symlink(inside, target)
+            } else if kind.is_dir() {
+                image.tree(inside, &entry)?
+            } else {
+                image.copy(inside, &entry)?
             };
         }
         Ok(image)
@@ -323,6 +353,28 @@ mod tests {
             .map(|_| "an image")
             .unwrap_err();
         assert!(error.to_string().contains("libc.so.6"), "{error}");
+    }
+
+    #[test]
+    fn a_tree_keeps_its_links_and_a_script_can_be_run() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("sub")).unwrap();
+        fs::write(folder.path().join("sub/file"), "x").unwrap();
+        std::os::unix::fs::symlink("sub", folder.path().join("link")).unwrap();
+        let image = Image::new("localhost/x:1")
+            .tree("/there", folder.path())
+            .unwrap()
+            .script("/run", "#!/bin/sh\n");
+        let entry = |path: &str| &image.entries[Path::new(path)];
+        assert!(
+            matches!(entry("/there/link"), Entry::Symlink { target } if target == Path::new("sub"))
+        );
+        assert!(matches!(
+            entry("/there/sub/file"),
+            Entry::File { mode: 0o644, .. }
+        ));
+        assert!(matches!(entry("/run"), Entry::File { mode: 0o755, .. }));
+        assert!(!image.entries.contains_key(Path::new("/there/link/file")));
     }
 
     #[test]

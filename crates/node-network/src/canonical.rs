@@ -3,7 +3,7 @@
 
 use ipnet::IpNet;
 use serde_json::Value;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Reports whether two values mean the same. The order of lists does not count, but for those that
 /// nmstate keeps in order: see [`same_order`].
@@ -70,6 +70,11 @@ fn address(text: &str) -> Option<String> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(address.to_string());
     }
+    // A link-local name server stands with its interface.
+    if let Some((address, zone)) = text.split_once('%') {
+        let address: Ipv6Addr = address.parse().ok()?;
+        return Some(format!("{address}%{zone}"));
+    }
     let block: IpNet = text.parse().ok()?;
     Some(if block.prefix_len() == block.max_prefix_len() {
         block.addr().to_string()
@@ -88,7 +93,7 @@ pub(crate) fn network(text: &str) -> String {
 
 /// Reports whether this is a hardware address: six octets or more (InfiniBand has 20), in
 /// hexadecimal, between colons.
-fn is_mac(text: &str) -> bool {
+pub(crate) fn is_mac(text: &str) -> bool {
     text.len() >= 17
         && text
             .split(':')
@@ -107,6 +112,7 @@ mod tests {
             (json!("true"), json!(true)),
             (json!("0a:00:00:00:00:0f"), json!("0A:00:00:00:00:0F")),
             (json!("2001:DB8:0::1"), json!("2001:db8::1")),
+            (json!("FE80::53%eth0"), json!("fe80::53%eth0")),
             (json!("10.0.0.1/32"), json!("10.0.0.1")),
             (
                 json!([{"ip": "::1", "prefix-length": 64}, {"ip": "::2"}]),
@@ -117,6 +123,7 @@ mod tests {
         }
         for (left, right) in [
             (json!("eth1"), json!("eth2")),
+            (json!("fe80::53%eth0"), json!("fe80::53%ETH0")),
             (json!("10.0.0.1/24"), json!("10.0.0.2/24")),
             (json!(null), json!(0)),
             (json!([1, 1]), json!([1])),

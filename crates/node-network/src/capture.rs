@@ -277,10 +277,11 @@ fn filter(
 /// All values at a path, through lists. `None` if the path leads nowhere.
 fn values(entry: &Value, steps: &[String]) -> Option<Vec<String>> {
     let Some((step, rest)) = steps.split_first() else {
-        return Some(match entry {
-            Value::Array(list) => list.iter().map(text).collect(),
-            other => vec![text(other)],
-        });
+        return match entry {
+            Value::Null => None,
+            Value::Array(list) => Some(list.iter().map(text).collect()),
+            other => Some(vec![text(other)]),
+        };
     };
     match entry {
         Value::Object(map) => values(map.get(step)?, rest),

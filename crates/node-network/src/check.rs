@@ -2,14 +2,16 @@
 //! the document.
 
 use crate::{
+    bridge,
     capture::{self, CaptureError},
     contradictions,
     expression::Expression,
-    path::{Path, Step, interface_key, text},
+    path::{Path, Step, interface_key, name_of, text},
     ranges, schema, secrets, state,
-    state_error::StateError,
+    state_error::{StateError, way_out},
     template,
     translate::{TranslateError, translate},
+    verdict::verdict,
 };
 use serde_json::Value;
 use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
@@ -57,7 +59,8 @@ pub(crate) fn policy(field: &str, spec: &Spec) -> Vec<Problem> {
         .match_
         .as_ref()
         .is_some_and(|rule| rule.interfaces.is_some());
-    problems.extend(desired_state(&field, desired, matched));
+    // As the node does before it asks nmstate.
+    problems.extend(mistakes(&field, desired, matched, bridge::default_vlans));
     problems
 }
 
@@ -80,6 +83,16 @@ fn captured(field: &str, error: CaptureError) -> Problem {
 /// Returns the mistakes in a desired state. `matched` is true if `spec.match.interfaces` names the
 /// interfaces that have no name.
 pub fn desired_state(field: &str, desired: &Value, matched: bool) -> Vec<Problem> {
+    mistakes(field, desired, matched, |state| state)
+}
+
+/// `prepare` adds what the node adds to the state before it asks nmstate.
+fn mistakes(
+    field: &str,
+    desired: &Value,
+    matched: bool,
+    prepare: fn(Value) -> Value,
+) -> Vec<Problem> {
     if !desired.is_object() && !desired.is_null() {
         return vec![Problem {
             field: field.to_owned(),
@@ -118,9 +131,10 @@ pub fn desired_state(field: &str, desired: &Value, matched: bool) -> Vec<Problem
     // A value that stands in for a reference is none that could be judged, and one that is refused
     // already is not judged again.
     if complete && secrets::references(&translated).is_ok_and(|references| references.is_empty()) {
+        let named = unmatched(&state, matched);
         let others = ranges::mistakes(&state)
             .into_iter()
-            .chain(contradictions::mistakes(&unmatched(&state, matched)));
+            .chain(contradictions::mistakes(&named));
         for problem in others.map(|mistake| problem(&at, mistake)) {
             let is_follow_up = |known: &Problem| {
                 known.field.starts_with(&problem.field) || problem.field.starts_with(&known.field)
@@ -129,13 +143,22 @@ pub fn desired_state(field: &str, desired: &Value, matched: bool) -> Vec<Problem
                 problems.push(problem);
             }
         }
+        // nmstate reads no state with unknown keys, and says less about the other mistakes.
+        if problems.is_empty() {
+            let refusals = verdict(&prepare(named), None).into_iter();
+            problems.extend(refusals.map(|refusal| problem(&at, refusal)));
+        }
     }
     problems
 }
 
 fn problem(at: &impl Fn(&Path) -> String, mistake: StateError) -> Problem {
     match mistake {
-        StateError::Unknown { path, suggestion } => {
+        StateError::Unknown {
+            path,
+            places,
+            suggestion,
+        } => {
             let key = path
                 .0
                 .last()
@@ -147,9 +170,7 @@ fn problem(at: &impl Fn(&Path) -> String, mistake: StateError) -> Problem {
                     }
                 })
                 .unwrap_or_default();
-            let hint = suggestion
-                .map(|known| format!("; did you mean {known:?}?"))
-                .unwrap_or_default();
+            let hint = way_out(&places, suggestion.as_deref()).replace('`', "\"");
             Problem {
                 field: at(&path),
                 message: format!("nmstate knows no {key:?} here{hint}"),
@@ -223,7 +244,7 @@ fn path_of(error: &TranslateError) -> &Path {
 }
 
 /// A path as the document has it: entries of lists by their index.
-fn in_document(desired: &Value, path: &Path) -> String {
+pub(crate) fn in_document(desired: &Value, path: &Path) -> String {
     let mut value = desired;
     let mut place = String::new();
     for step in &path.0 {
@@ -235,7 +256,7 @@ fn in_document(desired: &Value, path: &Path) -> String {
             Step::Item(item) => {
                 let entries = crate::path::entries(value);
                 let named =
-                    |entry: &Value| interface_key(entry) == *item || text(&entry["name"]) == *item;
+                    |entry: &Value| interface_key(entry) == *item || name_of(entry) == *item;
                 let index = entries.iter().position(named).or_else(|| item.parse().ok());
                 // The one without a name, which a match names.
                 let index = index
@@ -274,6 +295,24 @@ mod tests {
             .collect()
     }
 
+    /// The node gives the port the VLANs that nmstate asks for with such an option.
+    #[test]
+    fn nmstate_judges_a_bridge_with_the_vlans_that_the_node_gives_it() {
+        let bridge = |vlan: Option<Value>| {
+            let mut port = json!({"name": "eth1"});
+            if let Some(vlan) = vlan {
+                port["vlan"] = vlan;
+            }
+            problems(json!({"desiredState": {"interfaces": [{
+                "name": "br1", "type": "linux-bridge", "state": "up",
+                "bridge": {"options": {"vlan-default-pvid": 5}, "port": [port]}
+            }]}}))
+        };
+        assert_eq!(bridge(None), [""; 0]);
+        let said = bridge(Some(json!({})));
+        assert!(said[0].contains("vlan-default-pvid"), "{said:?}");
+    }
+
     #[test]
     fn all_of_it_is_found_at_its_place() {
         let spec = json!({
@@ -306,6 +345,24 @@ mod tests {
                 "spec.desiredState.interfaces[3].name: is missing: give the interface a name, or let spec.match.interfaces of a policy give it one",
                 "spec.desiredState.routes.config[0].next-hop: nmstate knows no \"next-hop\" here",
             ]
+        );
+    }
+
+    #[test]
+    fn a_port_in_a_list_of_names_is_found_at_its_place() {
+        let bond = |name: &str, ports: [&str; 2]| {
+            json!({
+                "name": name, "type": "bond", "state": "up",
+                "link-aggregation": {"mode": "active-backup", "port": ports}
+            })
+        };
+        let spec = json!({"desiredState": {"interfaces": [
+            bond("bond0", ["eth1", "eth2"]), bond("bond1", ["eth3", "eth2"])
+        ]}});
+        let found = problems(spec);
+        assert_eq!(
+            found[0],
+            "spec.desiredState.interfaces[1].link-aggregation.port[1]: eth2 is to be a port of bond0, too"
         );
     }
 

@@ -102,7 +102,7 @@ fn key_of(path: &Path) -> Option<fn(&Value) -> String> {
         })
         .collect();
     match keys.as_slice() {
-        ["interfaces"] => Some(interface_key),
+        ["interfaces"] => Some(|interface| interface_key(interface).into_owned()),
         ["routes", "config"] => Some(route::key),
         ["route-rules", "config"] => Some(route::rule_key),
         ["ovn", "bridge-mappings"] => Some(|mapping| text(&mapping["localnet"])),
@@ -154,7 +154,7 @@ pub(crate) fn agree(path: &Path, left: &Value, right: &Value) -> bool {
     }
 }
 
-/// The state that has these values in these places.
+/// The state that has these values in these places, which come in the order of paths.
 pub(crate) fn unflatten<'a>(leaves: impl IntoIterator<Item = (&'a Path, &'a Value)>) -> Value {
     #[derive(Default)]
     struct Node<'a> {
@@ -168,14 +168,12 @@ pub(crate) fn unflatten<'a>(leaves: impl IntoIterator<Item = (&'a Path, &'a Valu
                 Step::Key(key) => (&mut self.keys, key),
                 Step::Item(item) => (&mut self.items, item),
             };
-            let index = list
-                .iter()
-                .position(|(known, _)| known == name)
-                .unwrap_or_else(|| {
-                    list.push((name, Node::default()));
-                    list.len() - 1
-                });
-            &mut list[index].1
+            // All that is below one step comes in a row.
+            if list.last().is_none_or(|(known, _)| known != name) {
+                list.push((name, Node::default()));
+            }
+            let last = list.len() - 1;
+            &mut list[last].1
         }
 
         fn build(self) -> Value {

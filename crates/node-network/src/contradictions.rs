@@ -1,32 +1,54 @@
 //! A state that contradicts itself: one interface with two values, an interface that is its own
-//! port or base.
+//! port or base, a port of two interfaces.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+};
 
 use serde_json::Value;
 
 use crate::{
     canonical::same,
+    listed_ports,
     path::{Path, entries, interface_key, interfaces, text},
+    resolve::identifier,
     state_error::StateError,
 };
 
 /// Finds the contradictions of a state that has only known keys.
 pub(crate) fn mistakes(state: &Value) -> Vec<StateError> {
-    let all = interfaces(state);
+    let mut by_key: HashMap<Cow<'_, str>, Vec<&Value>> = HashMap::new();
     let mut found = Vec::new();
-    for (index, interface) in all.iter().enumerate() {
-        let (key, path) = (
-            interface_key(interface),
-            Path::default()
-                .key("interfaces")
-                .item(&interface_key(interface)),
-        );
-        for earlier in all[..index]
-            .iter()
-            .filter(|earlier| interface_key(earlier) == key)
-        {
-            two_values(&path, earlier, interface, &mut found);
+    for interface in interfaces(state) {
+        let key = interface_key(interface);
+        let path = Path::default().key("interfaces").item(&key);
+        let earlier = by_key.entry(key).or_default();
+        for other in &*earlier {
+            two_values(&path, other, interface, &mut found);
         }
+        earlier.push(interface);
         own_port(&path, interface, &mut found);
+        found.extend(without_address(&path, interface));
+    }
+    found.extend(shared_ports(state));
+    found
+}
+
+/// The ports that two interfaces list.
+pub(crate) fn shared_ports(state: &Value) -> Vec<StateError> {
+    let mut controllers: BTreeMap<String, String> = BTreeMap::new();
+    let mut found = Vec::new();
+    let all = interfaces(state).iter();
+    for interface in all.filter(|one| one["state"].as_str().unwrap_or("up") == "up") {
+        let name = text(&interface["name"]);
+        for (path, port) in listed_ports::ports(&Path::of_interface(interface), interface) {
+            let other = controllers.insert(port.clone(), name.clone());
+            if let Some(other) = other.filter(|other| *other != name) {
+                let message = format!("{port} is to be a port of {other}, too");
+                found.push(StateError::Invalid { path, message });
+            }
+        }
     }
     found
 }
@@ -48,6 +70,18 @@ fn two_values(path: &Path, earlier: &Value, later: &Value, found: &mut Vec<State
             }
         }
     }
+}
+
+/// An entry that says that an address finds its interface, and gives no address. nmstate refuses it
+/// (`resolve_mac_identifier_in_desired` and `resolve_pci_identifier` of `ifaces/inter_ifaces.rs`).
+fn without_address(path: &Path, interface: &Value) -> Option<StateError> {
+    let by = identifier(interface)?;
+    text(&interface[by]).is_empty().then(|| StateError::Invalid {
+        path: path.key("identifier"),
+        message: format!(
+            "is {by}, which finds the interface by its {by}, and the entry gives none: add {by}, or leave identifier out to use the name"
+        ),
+    })
 }
 
 fn own_port(path: &Path, interface: &Value, found: &mut Vec<StateError>) {
@@ -132,6 +166,26 @@ mod tests {
             said(vlan),
             ["interfaces[v1].vlan.base-iface: v1 cannot be its own base-iface"]
         );
+    }
+
+    #[test]
+    fn an_entry_gives_the_address_by_which_it_is_found() {
+        for by in ["mac-address", "pci-address"] {
+            let wanted = [format!(
+                "interfaces[wan0].identifier: is {by}, which finds the interface by its {by}, and the entry gives none: add {by}, or leave identifier out to use the name"
+            )];
+            for state in ["up", "down", "ignore"] {
+                let without = json!({"name": "wan0", "state": state, "identifier": by});
+                assert_eq!(said(json!([without])), wanted);
+                let empty = json!({"name": "wan0", "state": state, "identifier": by, by: ""});
+                assert_eq!(said(json!([empty])), wanted);
+            }
+            // An interface is removed by its name.
+            let absent = json!({"name": "wan0", "state": "absent", "identifier": by});
+            assert_eq!(said(json!([absent])), [""; 0]);
+        }
+        let link = json!({"name": "eth1", "profile-name": "wan0", "identifier": "mac-address"});
+        assert_eq!(said(json!([link])), [""; 0]);
     }
 
     #[test]

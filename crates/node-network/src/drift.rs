@@ -8,13 +8,22 @@
 use crate::{
     bridge::TIMERS,
     canonical::{canonical, same, same_order},
-    path::{Path, entries, interface_key, interfaces, text},
+    form,
+    index::Index,
+    link::is_card,
+    path::{Path, entries, interfaces, text},
+    ports::may_be_a_pods,
+    references::Names,
+    resolve::named,
     route,
     secrets::HIDDEN,
     vlan,
 };
 use serde_json::Value;
-use std::fmt;
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
 
 /// A place where the node is not as it should be.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +47,7 @@ impl fmt::Display for Difference {
 }
 
 /// Properties that say how an interface is found or made, and that no host reports.
-const NOT_REPORTED: [&str; 9] = [
+const NOT_REPORTED: [&str; 11] = [
     "identifier",
     "copy-mac-from",
     "controller",
@@ -48,6 +57,8 @@ const NOT_REPORTED: [&str; 9] = [
     "max-mtu",
     "dispatch",
     "allow-extra-address",
+    "allow-extra-ports",
+    "allow-extra-patch-ports",
 ];
 
 /// Reports whether a property says nothing about the host: it is not reported, or runs by itself.
@@ -67,8 +78,42 @@ const TRUE_BY_DEFAULT: [&str; 5] = [
 /// Where `current` is not as `desired` wants it. Both are states in nmstate's form. `current` may
 /// be a report with additions.
 pub fn differences(desired: &Value, current: &Value) -> Vec<Difference> {
+    compared(desired, current, differences_from)
+}
+
+/// Reports whether a state has a route. A property that `route` leaves out may be anything. Both are
+/// as nmstate writes them.
+pub fn has_route(state: &Value, route: &Value) -> bool {
+    let [routes, _] = route::LISTS;
+    entries(&state["routes"]["config"])
+        .iter()
+        .any(|found| (routes.matches)(route, found))
+}
+
+/// Compares two states in one form and with the names of the host. The places have the names of the
+/// desired state.
+pub(crate) fn compared(
+    desired: &Value,
+    current: &Value,
+    compare: impl Fn(&Value, &Index) -> Vec<Difference>,
+) -> Vec<Difference> {
+    let current = form::of_host(current);
+    let host = Index::of(&current);
+    let mut desired = form::of_desired(desired, &host);
+    let names = Names::of(&desired, &host);
+    names.rename(&mut desired);
+    let mut found = compare(&desired, &host);
+    for difference in &mut found {
+        names.restore(&mut difference.path);
+    }
+    found
+}
+
+/// Like [`differences`], of two states in [one form](form).
+pub(crate) fn differences_from(desired: &Value, host: &Index) -> Vec<Difference> {
     let mut found = Vec::new();
-    interface_differences(desired, current, &mut found);
+    interface_differences(desired, host, &mut found);
+    let current = host.state;
     for list in route::LISTS {
         entry_differences(list, desired, current, &mut found);
     }
@@ -85,12 +130,10 @@ pub fn differences(desired: &Value, current: &Value) -> Vec<Difference> {
     found
 }
 
-fn interface_differences(desired: &Value, current: &Value, found: &mut Vec<Difference>) {
+fn interface_differences(desired: &Value, host: &Index, found: &mut Vec<Difference>) {
     for wanted in interfaces(desired) {
-        let path = Path::default()
-            .key("interfaces")
-            .item(&interface_key(wanted));
-        let there = find_interface(wanted, current);
+        let path = Path::of_interface(wanted);
+        let there = host.meant(wanted);
         match (wanted["state"].as_str().unwrap_or("up"), there) {
             ("absent", Some(there)) if !is_card(wanted, there) && there["state"] != "ignore" => {
                 found.push(Difference {
@@ -118,72 +161,17 @@ fn interface_differences(desired: &Value, current: &Value, found: &mut Vec<Diffe
                     found: Value::Null,
                 });
             }
-            ("up", Some(there)) => interface(&path, wanted, there, current, found),
+            ("up", Some(there)) => interface(&path, wanted, there, host, found),
             _ => {}
         }
     }
-}
-
-/// The interface that is meant: by its name or by what `identifier` says.
-pub(crate) fn find_interface<'a>(wanted: &Value, current: &'a Value) -> Option<&'a Value> {
-    let by = match wanted["identifier"].as_str() {
-        Some("mac-address") => Some("mac-address"),
-        Some("pci-address") => Some("pci-address"),
-        _ => None,
-    };
-    match by {
-        // Ports of a bond share its address. The permanent one is the card's own.
-        Some(by) => {
-            let is = |interface: &&Value| {
-                same(&interface[by], &wanted[by])
-                    || (by == "mac-address"
-                        && same(&interface["permanent-mac-address"], &wanted[by]))
-            };
-            // A bridge or bond can have the address of its card, which is the one that is meant
-            // unless the type says otherwise.
-            let is_of_type = |interface: &&Value| match wanted["type"].as_str() {
-                None | Some("ethernet") => {
-                    matches!(interface["type"].as_str(), Some("ethernet" | "veth"))
-                }
-                Some(kind) => interface["type"] == kind,
-            };
-            let mut found = interfaces(current).iter().filter(is);
-            found.clone().find(is_of_type).or_else(|| found.next())
-        }
-        None => {
-            let key = interface_key(wanted);
-            let by_alternative = |interface: &&Value| {
-                entries(&interface["alt-names"])
-                    .iter()
-                    .any(|name| name["name"] == wanted["name"])
-            };
-            interfaces(current)
-                .iter()
-                .find(|interface| interface_key(interface) == key)
-                .or_else(|| interfaces(current).iter().find(by_alternative))
-        }
-    }
-}
-
-/// Interfaces that exist because somebody configured them. Cards cannot be removed.
-pub(crate) fn is_virtual(interface: &Value) -> bool {
-    !matches!(
-        interface["type"].as_str(),
-        Some("ethernet" | "infiniband" | "loopback" | "unknown") | None
-    )
-}
-
-/// Reports whether an interface stays as a card when it is removed. One end of a veth pair is one
-/// where it is called Ethernet.
-pub(crate) fn is_card(wanted: &Value, there: &Value) -> bool {
-    !is_virtual(there) || (wanted["type"] == "ethernet" && there["type"] == "veth")
 }
 
 fn interface(
     path: &Path,
     wanted: &Value,
     there: &Value,
-    current: &Value,
+    host: &Index,
     found: &mut Vec<Difference>,
 ) {
     for (key, value) in wanted.as_object().into_iter().flatten() {
@@ -200,9 +188,10 @@ fn interface(
             "description" | "wait-ip" if is.is_null() => {}
             key if is_ignored(key) => {}
             "ipv4" | "ipv6" => addresses(&path, value, is, found),
-            "bridge" => bridge(&path, value, is, current, found),
+            "bridge" => bridge(&path, value, is, host, found),
             "link-aggregation" | "vrf" => ports_as_set(&path, value, is, found),
             "alt-names" => alternatives(&path, value, is, found),
+            "ethtool" => ethtool(&path, value, is, found),
             _ => below(&path, value, is, found),
         }
     }
@@ -306,10 +295,21 @@ fn addresses(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference
     }
 }
 
-/// The link-local address that the kernel gives, and those of DHCP and router advertisements, which
-/// have an end.
+/// The addresses that the kernel gives: the link-local one, and those of the loopback interface,
+/// which nmstate never removes. Also those of DHCP and router advertisements, which have an end.
 pub(crate) fn is_automatic(address: &Value) -> bool {
-    text(&address["ip"]).starts_with("fe80:") || !address["valid-life-time"].is_null()
+    let is_the_kernels = match text(&address["ip"]).as_str() {
+        "127.0.0.1" | "::1" => true,
+        ip => ip.starts_with("fe80:"),
+    };
+    is_the_kernels || !address["valid-life-time"].is_null()
+}
+
+/// Reports whether a list of addresses says for how long those of a client are valid. A report does
+/// not.
+pub(crate) fn says_leases(addresses: &[Value]) -> bool {
+    let mut addresses = addresses.iter();
+    addresses.any(|address| !address["valid-life-time"].is_null())
 }
 
 /// Reports whether two entries are one address, however they are written.
@@ -356,9 +356,7 @@ fn ports_as_set(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Differe
             }
             "ports-config" => {
                 for port in entries(value) {
-                    let there = entries(&is["ports-config"])
-                        .iter()
-                        .find(|other| other["name"] == port["name"])
+                    let there = named(entries(&is["ports-config"]), "name", &port["name"])
                         .unwrap_or(&Value::Null);
                     below(
                         &path.key("ports-config").item(&text(&port["name"])),
@@ -373,8 +371,9 @@ fn ports_as_set(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Differe
     }
 }
 
-fn bridge(path: &Path, wanted: &Value, is: &Value, current: &Value, found: &mut Vec<Difference>) {
-    for (key, value) in wanted.as_object().into_iter().flatten() {
+fn bridge(path: &Path, wanted: &Value, is: &Value, host: &Index, found: &mut Vec<Difference>) {
+    let keys = wanted.as_object().into_iter().flatten();
+    for (key, value) in keys.filter(|(key, _)| !is_ignored(key)) {
         if key != "port" && key != "ports" {
             below(&path.key(key), value, &is[key.as_str()], found);
             continue;
@@ -385,10 +384,13 @@ fn bridge(path: &Path, wanted: &Value, is: &Value, current: &Value, found: &mut 
         } else {
             entries(&is["port"])
         };
-        let named = |list: &[Value], name: &Value| list.iter().any(|port| &port["name"] == name);
+        let mut by_name: HashMap<Option<&str>, &Value> = HashMap::new();
+        for port in there {
+            by_name.entry(port["name"].as_str()).or_insert(port);
+        }
         for port in entries(value) {
             let path = path.item(&text(&port["name"]));
-            let Some(other) = there.iter().find(|other| other["name"] == port["name"]) else {
+            let Some(other) = by_name.get(&port["name"].as_str()) else {
                 found.push(Difference {
                     path,
                     wanted: "a port".into(),
@@ -411,10 +413,14 @@ fn bridge(path: &Path, wanted: &Value, is: &Value, current: &Value, found: &mut 
                 }
             }
         }
-        let open = wanted["allow-extra-ports"] == true
-            || wanted["options"]["allow-extra-patch-ports"] == true;
+        let keeps = |name| leaves(wanted, name, host);
+        let wanted: HashSet<Option<&str>> = entries(value)
+            .iter()
+            .map(|port| port["name"].as_str())
+            .collect();
         for extra in there.iter().filter(|port| {
-            !open && !named(entries(value), &port["name"]) && !may_be_a_pods(&port["name"], current)
+            let name = port["name"].as_str();
+            !wanted.contains(&name) && !keeps(name) && !may_be_a_pods(name, host)
         }) {
             let name = text(&extra["name"]);
             found.push(Difference {
@@ -426,27 +432,41 @@ fn bridge(path: &Path, wanted: &Value, is: &Value, current: &Value, found: &mut 
     }
 }
 
-/// Reports whether a port can be the connection of a pod or a virtual machine. Those come and go
-/// with their pods, and are no drift.
-fn may_be_a_pods(name: &Value, current: &Value) -> bool {
-    let card = interfaces(current)
-        .iter()
-        .find(|interface| &interface["name"] == name);
-    card.is_none_or(|card| {
-        card["state"] == "ignore"
-            || matches!(
-                card["type"].as_str(),
-                Some("veth" | "tun" | "unknown") | None
-            )
-    })
+/// Reports whether a bridge leaves a port alone that it does not list. `bridge` is its section with
+/// the ports.
+pub(crate) fn leaves(bridge: &Value, port: Option<&str>, host: &Index) -> bool {
+    let is_patch = || {
+        let port = port.and_then(|port| host.key(port));
+        port.is_some_and(|port| port["patch"].is_object())
+    };
+    bridge["allow-extra-ports"] == true || bridge["allow-extra-patch-ports"] == true && is_patch()
+}
+
+/// A feature that the host does not list is none that is off: the card does not have it, or does not
+/// let anybody change it.
+fn ethtool(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference>) {
+    for (key, value) in wanted.as_object().into_iter().flatten() {
+        let (path, is) = (path.key(key), &is[key.as_str()]);
+        match value.as_object().filter(|_| key == "feature") {
+            Some(features) => {
+                let differ = features
+                    .iter()
+                    .filter(|(name, value)| !same(value, &is[name.as_str()]));
+                found.extend(differ.map(|(name, value)| Difference {
+                    path: path.key(name),
+                    wanted: value.clone(),
+                    found: is[name.as_str()].clone(),
+                }));
+            }
+            None => below(&path, value, is, found),
+        }
+    }
 }
 
 /// Alternative names are added and removed one by one.
 fn alternatives(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference>) {
     for name in entries(wanted) {
-        let there = entries(is)
-            .iter()
-            .any(|other| other["name"] == name["name"]);
+        let there = named(entries(is), "name", &name["name"]).is_some();
         let path = path.item(&text(&name["name"]));
         match route::is_absent(name) {
             true if there => found.push(Difference {
@@ -531,9 +551,7 @@ fn mappings(desired: &Value, current: &Value, found: &mut Vec<Difference>) {
             .key("ovn")
             .key("bridge-mappings")
             .item(&text(&mapping["localnet"]));
-        let is = there
-            .iter()
-            .find(|other| other["localnet"] == mapping["localnet"]);
+        let is = named(there, "localnet", &mapping["localnet"]);
         match (route::is_absent(mapping), is) {
             (true, Some(is)) => found.push(Difference {
                 path,

@@ -380,6 +380,64 @@ fn a_card_is_found_by_its_address() {
 }
 
 #[test]
+fn a_feature_that_no_report_lists_is_none_that_is_off() {
+    let current = json!({"interfaces": [{
+        "name": "eth1", "type": "ethernet", "state": "up",
+        "ethtool": {"feature": {"rx-gro": true, "rx-lro": false}}
+    }]});
+    let said = |features: Value| {
+        let wanted = on(
+            "eth1",
+            "ethernet",
+            json!({"ethtool": {"feature": features}}),
+        );
+        let found = differences(&wanted, &current);
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(said(json!({"rx-gro": true, "rx-lro": "false"})), [""; 0]);
+    assert_eq!(
+        said(json!({"rx-gro": false})),
+        ["interfaces[eth1].ethtool.feature.rx-gro: true should be false"]
+    );
+    assert_eq!(said(json!({"no-such-feature": false})).len(), 1);
+}
+
+#[test]
 fn a_state_does_not_differ_from_itself() {
     assert_eq!(differences(&current(), &current()), []);
+}
+
+#[test]
+fn a_bridge_leaves_the_ports_of_others_if_it_says_so() {
+    let host = json!({"interfaces": [
+        {"name": "br-ex", "type": "ovs-bridge", "state": "up", "bridge": {"port": [
+            {"name": "eth1"}, {"name": "eth2"}, {"name": "patch-of-ovn"}
+        ]}},
+        {"name": "eth1", "type": "ethernet", "state": "up"},
+        {"name": "eth2", "type": "ethernet", "state": "up"},
+        {
+            "name": "patch-of-ovn", "type": "ovs-interface", "state": "up",
+            "patch": {"peer": "patch-to-br-ex"}
+        },
+    ]});
+    let lost = |more: Value| {
+        let mut bridge = json!({"port": [{"name": "eth1"}]});
+        bridge
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let desired = json!({"interfaces": [
+            {"name": "br-ex", "type": "ovs-bridge", "state": "up", "bridge": bridge}
+        ]});
+        let found = differences(&desired, &host);
+        let places = found.iter().map(|found| found.path.to_string());
+        places.collect::<Vec<_>>()
+    };
+    let port = |name: &str| format!("interfaces[br-ex (ovs-bridge)].bridge.port[{name}]");
+    assert_eq!(lost(json!({})), [port("eth2"), port("patch-of-ovn")]);
+    assert_eq!(
+        lost(json!({"allow-extra-patch-ports": true})),
+        [port("eth2")]
+    );
+    assert_eq!(lost(json!({"allow-extra-ports": true})), [""; 0]);
 }

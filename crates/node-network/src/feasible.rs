@@ -1,27 +1,33 @@
-//! Refusals of nmstate on a host that is like this: interfaces that cannot be made, ports that are
-//! not there or have two controllers, a new bond without a mode, an MTU that the interface does not
-//! take.
+//! Refusals on a host that is like this, by nmstate, NetworkManager or the kernel: interfaces that
+//! cannot be made, ports that are not there or have two controllers, a new bond without a mode,
+//! another type, an MTU that the interface or its base does not take. Also what Weft itself refuses
+//! on every host: scripts.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 
 use serde_json::Value;
 
 use crate::{
-    drift::{find_interface, is_virtual},
-    path::{Path, entries, interface_key, interfaces, text},
+    contradictions, dispatch,
+    index::Index,
+    link::{Address, is_virtual},
+    listed_ports::ports,
+    path::{Path, interfaces, text},
+    ranges::LONGEST_NAME,
+    resolve::{Resolved, identifier},
     state_error::StateError,
 };
 
 /// [`refusals`] in one message. None if there are none.
 pub fn refusal(desired: &Value, current: &Value) -> Option<String> {
-    let refusals = refusals(desired, current);
+    let refusals = refusals(desired, &Index::of(current));
     let words: Vec<String> = refusals.iter().map(ToString::to_string).collect();
     (!words.is_empty()).then(|| format!("this host would refuse it: {}", words.join("; ")))
 }
 
-/// Where a host that is like `current` does not take `desired`. Both are states in nmstate's form,
-/// `current` with all interfaces of the host.
-pub(crate) fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
+/// Where a host like this one does not take `desired`. Both are states in nmstate's form, that of
+/// the host with all of its interfaces.
+pub(crate) fn refusals(desired: &Value, host: &Index) -> Vec<StateError> {
     let mut found = Vec::new();
     // nmstate finds a virtual function by such a name, and by its own once the same state has made
     // it.
@@ -31,29 +37,55 @@ pub(crate) fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
     let is_function = |name: &str| makes_functions || name.starts_with("sriov:");
     // The same state makes the other end of a veth pair. nmstate also finds a port by its profile
     // or by an alternative name.
-    let is_peer = |name: &str| {
-        interfaces(desired)
-            .iter()
-            .any(|interface| interface["veth"]["peer"] == name)
-    };
-    let is_called = |interface: &Value, name: &str| {
-        text(&interface["name"]) == name
-            || interface["profile-name"] == name
-            || entries(&interface["alt-names"])
-                .iter()
-                .any(|other| other["name"] == name)
-    };
-    let mut controllers: BTreeMap<String, String> = BTreeMap::new();
+    let peers: HashSet<&str> = interfaces(desired)
+        .iter()
+        .filter_map(|interface| interface["veth"]["peer"].as_str())
+        .collect();
+    let is_peer = |name: &str| peers.contains(name);
+    let is_there = |name: &str| host.any_name(name).is_some();
+    let all_wanted = Index::of(desired);
     for wanted in interfaces(desired) {
-        let path = Path::default()
-            .key("interfaces")
-            .item(&interface_key(wanted));
+        let path = Path::of_interface(wanted);
+        let mut refuse =
+            |path: Path, message: String| found.push(StateError::Invalid { path, message });
+        let kind = text(&wanted["type"]);
+        let there = match host.resolve(wanted) {
+            Resolved::One(there) => Some(there),
+            Resolved::New => None,
+            found @ (Resolved::Nobody | Resolved::Several(_)) => {
+                let by = identifier(wanted).unwrap_or("name");
+                refuse(path.key(by), unresolved(wanted, by, &found));
+                continue;
+            }
+        };
+        if let Some(event) = dispatch::new_script(wanted, there) {
+            refuse(
+                path.key("dispatch").key(event),
+                "is a script that NetworkManager would run as root, and Weft writes no programs to hosts: remove it from the state, and put \
+                 the script on the host by the means that you manage hosts with"
+                    .to_owned(),
+            );
+        }
+        if let Some(message) = other_type(wanted, there) {
+            refuse(path.key("type"), message);
+            continue;
+        }
+        if let Some(message) = lost_to_profile(wanted, there) {
+            refuse(path.key("profile-name"), message);
+            continue;
+        }
         if matches!(wanted["state"].as_str(), Some("absent" | "down" | "ignore")) {
             continue;
         }
-        let mut refuse =
-            |path: Path, message: String| found.push(StateError::Invalid { path, message });
-        let (there, kind) = (find_interface(wanted, current), text(&wanted["type"]));
+        for feature in missing_features(wanted, there) {
+            refuse(
+                path.key("ethtool").key("feature").key(feature),
+                format!(
+                    "{} has no feature {feature} that can be changed",
+                    text(&there.unwrap_or(wanted)["name"])
+                ),
+            );
+        }
         let can_come = is_virtual(wanted)
             || wanted["veth"].is_object()
             || wanted["infiniband"].is_object()
@@ -78,10 +110,7 @@ pub(crate) fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
             }
             Some(there) => {
                 let limit = |key: &str| there[key].as_u64();
-                let mtu = wanted["mtu"]
-                    .as_u64()
-                    .or_else(|| wanted["mtu"].as_str()?.parse().ok());
-                if let Some(mtu) = mtu.filter(|mtu| {
+                if let Some(mtu) = mtu(wanted).filter(|mtu| {
                     limit("max-mtu").is_some_and(|most| *mtu > most)
                         || limit("min-mtu").is_some_and(|least| *mtu < least)
                 }) {
@@ -94,71 +123,175 @@ pub(crate) fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
                         format!("must be {least} to {most} for this interface, not {mtu}"),
                     );
                 }
+                if let Some(message) = waits_in_vain(wanted, there) {
+                    refuse(path.key("wait-ip"), message);
+                }
+                if wanted["type"] == "loopback"
+                    && wanted["ipv6"]["enabled"] == false
+                    && there["ipv6"]["enabled"] != false
+                {
+                    refuse(
+                        path.key("ipv6").key("enabled"),
+                        "must be true for the loopback interface".to_owned(),
+                    );
+                }
             }
             _ => {}
         }
+        if let Some((section, base)) = base(wanted).or_else(|| base(there?)) {
+            let is_wanted = !wanted[section]["base-iface"].is_null();
+            let (by_state, by_host) = (all_wanted.any_name(&base), host.any_name(&base));
+            if is_wanted && by_state.or(by_host).is_none() && !is_function(&base) && !is_peer(&base)
+            {
+                refuse(
+                    path.key(section).key("base-iface"),
+                    format!("there is no interface {base}, and none is wanted"),
+                );
+            } else if LOWER_THAN_BASE.contains(&section)
+                && let Some(wish) = mtu(wanted)
+                && let Some(limit) = by_state.and_then(mtu).or_else(|| by_host.and_then(mtu))
+                && wish > limit
+            {
+                refuse(
+                    path.key("mtu"),
+                    format!(
+                        "must be at most the MTU of its base {base}, {limit}, not {wish}: raise the MTU of {base} in the same state"
+                    ),
+                );
+            }
+        }
         for (place, port) in ports(&path, wanted) {
-            let by_name = |interface: &&Value| is_called(interface, &port);
-            let is_wanted = interfaces(desired)
-                .iter()
-                .find(by_name)
+            let is_wanted = all_wanted
+                .any_name(&port)
                 .is_some_and(|interface| interface["state"] != "absent");
             // Open vSwitch makes the internal port of a bridge with the bridge.
             if !is_wanted
                 && kind != "ovs-bridge"
                 && !is_function(&port)
                 && !is_peer(&port)
-                && !interfaces(current)
-                    .iter()
-                    .any(|interface| is_called(interface, &port))
+                && !is_there(&port)
             {
                 refuse(
                     place,
                     format!("there is no interface {port}, and none is wanted"),
                 );
-            } else if let Some(other) = controllers
-                .insert(port.clone(), text(&wanted["name"]))
-                .filter(|other| *other != text(&wanted["name"]))
+            } else if kind == "ovs-bridge"
+                && port.chars().count() > LONGEST_NAME
+                && !is_wanted
+                && !is_there(&port)
             {
-                refuse(place, format!("{port} is to be a port of {other}, too"));
+                refuse(
+                    place,
+                    format!(
+                        "{port:?} has more than {LONGEST_NAME} characters, so NetworkManager cannot make it: if another program makes this port, leave it out and write allow-extra-patch-ports: true"
+                    ),
+                );
             }
         }
     }
+    // Each policy alone may name the port once.
+    found.extend(contradictions::shared_ports(desired));
     found
 }
 
-/// The ports that an interface is to have, each with its place.
-fn ports(path: &Path, wanted: &Value) -> Vec<(Path, String)> {
-    let mut found = Vec::new();
-    for section in ["bridge", "link-aggregation", "vrf"] {
-        for key in ["port", "ports"] {
-            for port in entries(&wanted[section][key]) {
-                let name = if port.is_string() {
-                    text(port)
-                } else {
-                    text(&port["name"])
-                };
-                // A bond of Open vSwitch is named in its bridge alone.
-                let bond = [&port["link-aggregation"], &port["bond"]]
-                    .into_iter()
-                    .find(|bond| bond.is_object());
-                let path = path.key(section).key(key);
-                match bond {
-                    Some(bond) => found.extend(
-                        ["port", "ports"]
-                            .into_iter()
-                            .flat_map(|key| entries(&bond[key]))
-                            .map(|port| {
-                                let name = text(&port["name"]);
-                                (path.item(&name), name)
-                            }),
-                    ),
-                    None => found.push((path.item(&name), name)),
-                }
-            }
+/// Why the address of an entry leads to no interface.
+fn unresolved(wanted: &Value, by: &str, found: &Resolved<'_>) -> String {
+    let (address, kind) = (text(&wanted[by]), text(&wanted["type"]));
+    let of_type = if kind.is_empty() {
+        String::new()
+    } else {
+        format!(" of type {kind}")
+    };
+    match found {
+        Resolved::Several(holders) => {
+            let holders: Vec<_> = holders.iter().map(|one| text(&one["name"])).collect();
+            format!(
+                "{address} is the address of {}: say the type of the one that is meant, or its name instead of identifier",
+                holders.join(" and ")
+            )
         }
+        _ => format!("no interface{of_type} of this host has the address {address}"),
     }
-    found
+}
+
+/// The features of a card that are wanted, and that it does not list. nmstate looks for them after
+/// the change, and takes it back. None if it lists no feature at all.
+fn missing_features<'a>(
+    wanted: &'a Value,
+    there: Option<&'a Value>,
+) -> impl Iterator<Item = &'a String> {
+    let listed = there.and_then(|there| there["ethtool"]["feature"].as_object());
+    let listed = listed.filter(|features| !features.is_empty());
+    let wanted = wanted["ethtool"]["feature"].as_object();
+    let pairs = wanted.zip(listed).into_iter();
+    pairs.flat_map(|(wanted, listed)| wanted.keys().filter(|name| !listed.contains_key(*name)))
+}
+
+/// The sections of interfaces that stand on another one.
+const ON_BASE: [&str; 6] = ["vlan", "vxlan", "mac-vlan", "mac-vtap", "macsec", "ipvlan"];
+/// Those whose MTU the kernel limits to that of the base.
+const LOWER_THAN_BASE: [&str; 3] = ["vlan", "mac-vlan", "mac-vtap"];
+
+/// The section that names the base of an interface, and the base.
+fn base(interface: &Value) -> Option<(&'static str, String)> {
+    ON_BASE
+        .into_iter()
+        .map(|section| (section, text(&interface[section]["base-iface"])))
+        .find(|(_, base)| !base.is_empty())
+}
+
+/// The MTU that an interface has or is to have.
+pub(crate) fn mtu(interface: &Value) -> Option<u64> {
+    interface["mtu"]
+        .as_u64()
+        .or_else(|| interface["mtu"].as_str()?.parse().ok())
+}
+
+/// nmstate changes no type. It takes the two ends of a veth pair for Ethernet interfaces.
+fn other_type(wanted: &Value, there: Option<&Value>) -> Option<String> {
+    let of = |interface: &Value| match interface["type"].as_str() {
+        Some("veth") => "ethernet".to_owned(),
+        kind => kind.unwrap_or_default().to_owned(),
+    };
+    let (kind, is) = (of(wanted), of(there?));
+    let is_by_name = matches!(wanted["identifier"].as_str(), None | Some("name"));
+    let is_said = !matches!(kind.as_str(), "" | "unknown") && wanted["state"] != "ignore";
+    (is_said && is_by_name && !is.is_empty() && kind != is).then(|| {
+        format!(
+            "cannot become {kind}: there is an interface of this name, of type {is}: remove it first, or choose another name"
+        )
+    })
+}
+
+/// nmstate drops an entry with both a place on the bus and a profile, unless its name is that of the
+/// link: it files the entry by the name, and the link takes its place
+/// (`Interfaces::resolve_pci_identifier`).
+fn lost_to_profile(wanted: &Value, there: Option<&Value>) -> Option<String> {
+    let (there, place) = (there?, |one: &Value| Address::pci(&one["pci-address"]));
+    let is_by_place = identifier(wanted) == Some("pci-address") && place(wanted) == place(there);
+    let link = text(&there["name"]);
+    let is_lost = is_by_place && !wanted["profile-name"].is_null() && text(&wanted["name"]) != link;
+    is_lost.then(|| {
+        format!(
+            "has no effect here, nmstate would drop the whole entry: remove profile-name, so that name is that of the profile, or set name to {link}, which is the name of the link"
+        )
+    })
+}
+
+/// nmstate refuses to wait for a family of addresses that the state does not enable on an interface
+/// that is there.
+fn waits_in_vain(wanted: &Value, there: &Value) -> Option<String> {
+    let wait = text(&wanted["wait-ip"]);
+    let is_enabled = |family: &str| {
+        wanted[family].is_object()
+            && match &wanted[family]["enabled"] {
+                Value::Null => there[family]["enabled"] == true,
+                enabled => *enabled == true,
+            }
+    };
+    wait.split('+')
+        .find(|family| matches!(*family, "ipv4" | "ipv6") && !is_enabled(family))
+        .map(|family| format!("waits for {family}, which is not enabled: write {family}.enabled: true in the same state"))
 }
 
 #[cfg(test)]
@@ -171,19 +304,31 @@ mod tests {
         let current = json!({"interfaces": [
             {
                 "name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500, "min-mtu": 68,
-                "max-mtu": 9000
+                "max-mtu": 9000, "mac-address": "02:00:00:00:00:01",
+                "ethtool": {"feature": {"rx-gro": true}}
             },
             {
                 "name": "eth2", "type": "ethernet", "state": "up", "profile-name": "uplink",
                 "alt-names": [{"name": "enp0s2"}]
             },
-            {"name": "veth1", "type": "veth", "state": "up", "min-mtu": 68, "max-mtu": 65535},
+            {
+                "name": "veth1", "type": "veth", "state": "up", "min-mtu": 68, "max-mtu": 65535,
+                "mac-address": "02:00:00:00:00:02"
+            },
+            {
+                "name": "veth2", "type": "veth", "state": "up", "mac-address": "02:00:00:00:00:02"
+            },
+            {"name": "lo", "type": "loopback", "state": "up", "ipv6": {"enabled": true}},
+            {
+                "name": "eth1.9", "type": "vlan", "state": "up",
+                "vlan": {"base-iface": "eth1", "id": 9}
+            },
             {
                 "name": "bond1", "type": "bond", "state": "up",
                 "link-aggregation": {"mode": "802.3ad"}
             },
         ]});
-        refusals(&json!({ "interfaces": desired }), &current)
+        refusals(&json!({ "interfaces": desired }), &Index::of(&current))
             .iter()
             .map(ToString::to_string)
             .collect()
@@ -193,6 +338,13 @@ mod tests {
         json!({
             "name": name, "type": "linux-bridge", "state": "up",
             "bridge": {"port": [{"name": port}]}
+        })
+    }
+
+    fn vlan(name: &str, base: &str, mtu: u64) -> Value {
+        json!({
+            "name": name, "type": "vlan", "state": "up", "mtu": mtu,
+            "vlan": {"base-iface": base, "id": 5}
         })
     }
 
@@ -212,6 +364,11 @@ mod tests {
                 "interfaces[br1].bridge.port[eth7]: there is no interface eth7, and none is wanted",
             ),
             (
+                json!([{"name": "eth1", "dispatch": {"post-activation": "reboot"}}]),
+                "interfaces[eth1].dispatch.post-activation: is a script that NetworkManager would run as root, and Weft writes no programs to \
+                 hosts: remove it from the state, and put the script on the host by the means that you manage hosts with",
+            ),
+            (
                 json!([bridge("br1", "eth1"), bridge("br2", "eth1")]),
                 "interfaces[br2].bridge.port[eth1]: eth1 is to be a port of br1, too",
             ),
@@ -224,8 +381,57 @@ mod tests {
                 "interfaces[veth1].mtu: must be 68 to 65535 for this interface, not 65536",
             ),
             (
+                json!([{
+                    "name": "up0", "type": "bond", "identifier": "mac-address",
+                    "mac-address": "02:00:00:00:00:01"
+                }]),
+                "interfaces[up0].mac-address: no interface of type bond of this host has the address 02:00:00:00:00:01",
+            ),
+            (
+                json!([{
+                    "name": "up0", "identifier": "mac-address",
+                    "mac-address": "02:00:00:00:00:02"
+                }]),
+                "interfaces[up0].mac-address: 02:00:00:00:00:02 is the address of veth1 and veth2: say the type of the one that is meant, or its name instead of identifier",
+            ),
+            (
+                json!([{"name": "eth1", "ethtool": {"feature": {"no-such-feature": false}}}]),
+                "interfaces[eth1].ethtool.feature.no-such-feature: eth1 has no feature no-such-feature that can be changed",
+            ),
+            (
                 json!([{"name": "eth1", "mtu": 9001}]),
                 "interfaces[eth1].mtu: must be 68 to 9000 for this interface, not 9001",
+            ),
+            (
+                json!([{"name": "eth1", "type": "dummy", "state": "up"}]),
+                "interfaces[eth1].type: cannot become dummy: there is an interface of this name, of type ethernet: remove it first, or choose another name",
+            ),
+            (
+                json!([vlan("eth8.5", "eth8", 1500)]),
+                "interfaces[eth8.5].vlan.base-iface: there is no interface eth8, and none is wanted",
+            ),
+            (
+                json!([vlan("eth1.5", "eth1", 4000)]),
+                "interfaces[eth1.5].mtu: must be at most the MTU of its base eth1, 1500, not 4000: raise the MTU of eth1 in the same state",
+            ),
+            (
+                json!([{"name": "eth1.9", "mtu": 1501}]),
+                "interfaces[eth1.9].mtu: must be at most the MTU of its base eth1, 1500, not 1501: raise the MTU of eth1 in the same state",
+            ),
+            (
+                json!([{"name": "eth1", "wait-ip": "ipv4+ipv6", "ipv4": {"enabled": true}}]),
+                "interfaces[eth1].wait-ip: waits for ipv6, which is not enabled: write ipv6.enabled: true in the same state",
+            ),
+            (
+                json!([{"name": "lo", "type": "loopback", "ipv6": {"enabled": false}}]),
+                "interfaces[lo].ipv6.enabled: must be true for the loopback interface",
+            ),
+            (
+                json!([{
+                    "name": "br-x", "type": "ovs-bridge", "state": "up",
+                    "bridge": {"port": [{"name": "patch-of-another-program"}]}
+                }]),
+                "interfaces[br-x (ovs-bridge)].bridge.port[patch-of-another-program]: \"patch-of-another-program\" has more than 15 characters, so NetworkManager cannot make it: if another program makes this port, leave it out and write allow-extra-patch-ports: true",
             ),
         ] {
             assert_eq!(said(desired.clone()), [expected], "{desired}");
@@ -264,6 +470,11 @@ mod tests {
                 }
             ]),
             json!([bridge("br1", "uplink")]),
+            json!([vlan("eth1.5", "eth1", 4000), {"name": "eth1", "mtu": 4000}]),
+            json!([vlan("uplink.5", "uplink", 1500)]),
+            json!([{"name": "eth1.9", "mtu": 1400}]),
+            json!([{"name": "eth1", "type": "veth", "state": "up"}]),
+            json!([{"name": "eth1", "wait-ip": "any"}]),
             json!([bridge("br1", "enp0s2")]),
             json!([
                 {"name": "v0", "type": "veth", "state": "up", "veth": {"peer": "v1"}},

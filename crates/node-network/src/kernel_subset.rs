@@ -4,13 +4,17 @@
 //! nmstate's kernel-only mode ignores much that it does not carry out, so the agent asks here
 //! before it changes anything. A property that the host has already is no change, and is taken.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Value, json};
 
 use crate::{
     bridge::TIMERS,
     canonical::same,
-    drift::{differences, find_interface, is_automatic},
-    path::{Path, entries, interface_key, interfaces, text},
+    drift::{differences_from, is_automatic},
+    index::{Index, above},
+    path::{Path, entries, interfaces, text},
+    ports::may_be_a_pods,
     route,
     state_error::StateError,
 };
@@ -56,9 +60,20 @@ pub fn refusal(desired: &Value, current: &Value) -> Option<String> {
 /// The parts of `desired` that cannot be applied without NetworkManager on a host that is like
 /// `current`. Both are states in nmstate's form.
 pub fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
+    refusals_of(desired, &Index::of(current))
+}
+
+/// Like [`refusals`], for those who compare with the same host several times.
+pub(crate) fn refusals_of(desired: &Value, host: &Index) -> Vec<StateError> {
     let mut check = Check {
-        desired,
-        current,
+        desired: Index::of(desired),
+        host,
+        above: above(host.state),
+        gone: interfaces(desired)
+            .iter()
+            .filter(|interface| interface["state"] == "absent")
+            .filter_map(|interface| interface["name"].as_str())
+            .collect(),
         found: Vec::new(),
     };
     for (section, value) in desired.as_object().into_iter().flatten() {
@@ -80,6 +95,79 @@ pub fn refusals(desired: &Value, current: &Value) -> Vec<StateError> {
     check.found
 }
 
+/// A state that takes a change back, as the agent can apply it on a host that is like `current`.
+///
+/// It leaves out what only a client of DHCP or of routers brings to an interface and what the host
+/// does not have now: the agent cannot ask such a client, and static addresses must not wait for it.
+/// It also leaves out the ports of pods, which the state before had and which no policy names.
+#[must_use]
+pub fn way_back(mut state: Value, current: &Value) -> Value {
+    let host = Index::of(current);
+    let is_pods = |name: &Value| {
+        let name = name.as_str();
+        let there = name.and_then(|name| host.key(name));
+        there.is_some_and(|there| there["type"] == "veth") && may_be_a_pods(name, &host)
+    };
+    let is_there = |name: &Value| name.as_str().is_some_and(|name| host.name(name).is_some());
+    // The agent makes no veth: the pod behind it has gone.
+    if let Some(list) = state.get_mut("interfaces").and_then(Value::as_array_mut) {
+        list.retain(|interface| interface["type"] != "veth" || is_there(&interface["name"]));
+    }
+    // Ports that the state makes itself are among them.
+    let wanted: HashSet<String> = interfaces(&state)
+        .iter()
+        .map(|interface| text(&interface["name"]))
+        .collect();
+    let list = state.get_mut("interfaces").and_then(Value::as_array_mut);
+    for interface in list.into_iter().flatten() {
+        let there = host.meant(interface);
+        without_clients(interface, there);
+        if is_pods(&interface["name"])
+            && let Some(parts) = interface.as_object_mut()
+        {
+            parts.remove("controller");
+        }
+        let ports = interface
+            .get_mut("bridge")
+            .and_then(|bridge| bridge.get_mut("port"))
+            .and_then(Value::as_array_mut);
+        if let Some(ports) = ports {
+            ports.retain(|port| {
+                let name = &port["name"];
+                !is_pods(name) && (is_there(name) || wanted.contains(&text(name)))
+            });
+        }
+    }
+    state
+}
+
+fn without_clients(interface: &mut Value, there: Option<&Value>) {
+    let Some(parts) = interface.as_object_mut() else {
+        return;
+    };
+    for family in ["ipv4", "ipv6"] {
+        let Some(stack) = parts.get_mut(family) else {
+            continue;
+        };
+        let is_gone = |client: &str| {
+            stack[client] == true && there.is_none_or(|there| there[family][client] != true)
+        };
+        if !is_gone("dhcp") && !is_gone("autoconf") {
+            continue;
+        }
+        let addresses: Vec<Value> = entries(&stack["address"])
+            .iter()
+            .filter(|address| !is_automatic(address))
+            .cloned()
+            .collect();
+        if addresses.is_empty() {
+            parts.remove(family);
+        } else {
+            *stack = json!({"enabled": true, "address": addresses});
+        }
+    }
+}
+
 /// Nothing, or a section without content.
 fn is_empty(value: &Value) -> bool {
     value.is_null()
@@ -88,8 +176,12 @@ fn is_empty(value: &Value) -> bool {
 }
 
 struct Check<'a> {
-    desired: &'a Value,
-    current: &'a Value,
+    desired: Index<'a>,
+    host: &'a Index<'a>,
+    /// The interfaces of the host above others.
+    above: HashMap<&'a str, Vec<&'a Value>>,
+    /// The names of the interfaces that are to be absent.
+    gone: HashSet<&'a str>,
     found: Vec<StateError>,
 }
 
@@ -100,16 +192,12 @@ impl<'a> Check<'a> {
 
     /// The interface of this name, as it is on the host or else as it is wanted.
     fn named(&self, name: &str) -> Option<&'a Value> {
-        let by_name = |interface: &&Value| interface["name"] == name;
-        let there = interfaces(self.current).iter().find(by_name);
-        there.or_else(|| interfaces(self.desired).iter().find(by_name))
+        self.host.name(name).or_else(|| self.desired.name(name))
     }
 
     fn interface(&mut self, wanted: &Value) {
-        let path = Path::default()
-            .key("interfaces")
-            .item(&interface_key(wanted));
-        let there = find_interface(wanted, self.current);
+        let path = Path::of_interface(wanted);
+        let there = self.host.meant(wanted);
         // A veth may be called Ethernet, so the host's word counts.
         let kind = text(&there.unwrap_or(wanted)["type"]);
         match wanted["state"].as_str().unwrap_or("up") {
@@ -132,23 +220,31 @@ impl<'a> Check<'a> {
         if wanted["state"] == "down" {
             return;
         }
-        let new = json!({"interfaces": [{"name": wanted["name"], "type": wanted["type"]}]});
+        let made = json!({"interfaces": [{"name": wanted["name"], "type": wanted["type"]}]});
+        let new = Index::of(&made);
         for (key, value) in wanted.as_object().into_iter().flatten() {
             let path = path.key(key);
             match key.as_str() {
                 "name" | "type" | "state" => {}
                 _ if value.is_null() => {}
                 "identifier" if value == "name" => {}
-                "mtu" => self.mtu(path, wanted, value),
+                // Judged on every host.
+                "mtu" => {}
                 "controller" => self.controller(path, there, value),
+                "copy-mac-from" => self.copied_mac(path, there, value),
                 "ipv4" | "ipv6" => self.addresses(&path, value, there, key),
                 "bridge" => self.bridge(&path, wanted, value, there),
                 "vlan" => self.vlan(&path, wanted, value, there),
                 "mac-address" if there.is_none() => {}
+                // The comparison for drift takes it, because no host without NetworkManager has one.
+                "description" if !text(value).is_empty() => self.refuse(
+                    path,
+                    format!("is not kept without NetworkManager: leave it out, or {NEEDS_NETWORK_MANAGER}"),
+                ),
                 // A state from before has all features of an interface that is made again. The
                 // agent compares them afterwards.
                 "ethtool" if there.is_none() && is_only(value, "feature") => {}
-                _ if is_so(wanted, key, value, there.map_or(&new, |_| self.current)) => {}
+                _ if is_so(wanted, key, value, there.map_or(&new, |_| self.host)) => {}
                 _ => self.refuse(
                     path,
                     format!(
@@ -173,16 +269,11 @@ impl<'a> Check<'a> {
         }
         // The kernel removes them with it, and a rollback could not bring back all types.
         let name = text(&there["name"]);
-        let above = interfaces(self.current).iter().filter(|other| {
-            let parts = other.as_object().into_iter().flatten();
-            parts
-                .map(|(_, part)| part)
-                .any(|part| part["base-iface"] == name.as_str())
-        });
-        let stays = above.into_iter().find(|other| {
-            !interfaces(self.desired)
-                .iter()
-                .any(|gone| gone["name"] == other["name"] && gone["state"] == "absent")
+        let above = self.above.get(name.as_str()).into_iter().flatten();
+        let stays = above.copied().find(|other| {
+            other["name"]
+                .as_str()
+                .is_none_or(|name| !self.gone.contains(name))
         });
         if let Some(stays) = stays {
             let other = text(&stays["name"]);
@@ -195,36 +286,6 @@ impl<'a> Check<'a> {
             self.refuse(
                 path.key("state"),
                 format!("absent is not applied to a bridge whose ports have VLANs, because a rollback could not bring them back: remove {name} with the host's own tool"),
-            );
-        }
-    }
-
-    /// The kernel gives no VLAN a larger MTU than its base has.
-    fn mtu(&mut self, path: Path, wanted: &Value, value: &Value) {
-        let of = |interface: &Value| -> Option<u64> {
-            interface["mtu"]
-                .as_u64()
-                .or_else(|| interface["mtu"].as_str()?.parse().ok())
-        };
-        let there = find_interface(wanted, self.current);
-        let base = [Some(wanted), there]
-            .into_iter()
-            .flatten()
-            .map(|interface| text(&interface["vlan"]["base-iface"]))
-            .find(|base| !base.is_empty());
-        let Some(base) = base else { return };
-        let wanted_base = interfaces(self.desired)
-            .iter()
-            .find(|interface| interface["name"] == base.as_str());
-        let limit = wanted_base
-            .and_then(of)
-            .or_else(|| self.named(&base).and_then(of));
-        if let (Some(mtu), Some(limit)) = (of(wanted), limit)
-            && mtu > limit
-        {
-            self.refuse(
-                path,
-                format!("must be at most the MTU of its base {base}, {limit}, not {value}: raise the MTU of {base} in the same state"),
             );
         }
     }
@@ -247,6 +308,21 @@ impl<'a> Check<'a> {
                     format!("changes only from or to a linux-bridge without NetworkManager, and {name} is {kind}: {NEEDS_NETWORK_MANAGER}"),
                 );
             }
+        }
+    }
+
+    /// The agent gives an address to a bridge that it makes, and to no other one.
+    fn copied_mac(&mut self, path: Path, there: Option<&Value>, value: &Value) {
+        let Some(there) = there else { return };
+        let mac = |interface: &Value| interface["mac-address"].clone();
+        let source = self.named(&text(value)).map(mac);
+        if source.is_none_or(|source| !same(&source, &there["mac-address"])) {
+            self.refuse(
+                path,
+                format!(
+                    "cannot change the address of an interface that is there without NetworkManager, and {value} has another one: leave it out, or make the interface absent first, then create it again"
+                ),
+            );
         }
     }
 
@@ -339,7 +415,7 @@ impl<'a> Check<'a> {
                 key => is_default(part, &default_port()[key]),
             };
             let only = json!({"port": [{"name": port["name"], key: part}]});
-            if is_made || part.is_null() || is_so(wanted, "bridge", &only, self.current) {
+            if is_made || part.is_null() || is_so(wanted, "bridge", &only, self.host) {
                 continue;
             }
             let rest = if key == "vlan" {
@@ -352,10 +428,7 @@ impl<'a> Check<'a> {
                 format!("cannot be set to {} without NetworkManager, where ports have the kernel's defaults: {rest}", short(part)),
             );
         }
-        if let Some(there) = interfaces(self.current)
-            .iter()
-            .find(|there| there["name"] == name.as_str())
-        {
+        if let Some(there) = self.host.name(&name) {
             self.controller(path, Some(there), &Value::Null);
         }
     }
@@ -367,7 +440,7 @@ impl<'a> Check<'a> {
                     wanted,
                     "bridge",
                     &json!({"options": {key: part}}),
-                    self.current,
+                    self.host,
                 ),
                 None => TIMERS.contains(&key.as_str()) || is_default(part, &default_options()[key]),
             };
@@ -384,7 +457,7 @@ impl<'a> Check<'a> {
     fn vlan(&mut self, path: &Path, wanted: &Value, value: &Value, there: Option<&Value>) {
         for (key, part) in value.as_object().into_iter().flatten() {
             let path = path.key(key);
-            let is_there = is_so(wanted, "vlan", &json!({ key: part }), self.current);
+            let is_there = is_so(wanted, "vlan", &json!({ key: part }), self.host);
             match (key.as_str(), there) {
                 _ if part.is_null() => {}
                 (_, Some(_)) if is_there => {}
@@ -433,11 +506,11 @@ impl<'a> Check<'a> {
 }
 
 /// Reports whether the host has this part of an interface already.
-fn is_so(wanted: &Value, key: &str, value: &Value, current: &Value) -> bool {
+fn is_so(wanted: &Value, key: &str, value: &Value, host: &Index) -> bool {
     let only = json!({"interfaces": [{
         "name": wanted["name"], "type": wanted["type"], key: value
     }]});
-    differences(&only, current).is_empty()
+    differences_from(&only, host).is_empty()
 }
 
 /// Reports whether a port of a bridge has VLANs.
@@ -521,6 +594,7 @@ mod tests {
         json!({"interfaces": [
             {
                 "name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500,
+                "mac-address": "02:00:00:00:00:11",
                 "ipv4": {"enabled": true, "dhcp": true}, "ipv6": {"enabled": true}
             },
             {"name": "eth2", "type": "veth", "state": "up", "ipv6": {"enabled": false}},
@@ -528,12 +602,16 @@ mod tests {
             {"name": "bond1", "type": "bond", "state": "up"},
             {
                 "name": "br0", "type": "linux-bridge", "state": "up",
+                "mac-address": "02:00:00:00:00:04",
                 "bridge": {
                     "options": {"mac-ageing-time": 100, "stp": {"enabled": true}},
                     "port": [{"name": "eth4", "stp-path-cost": 7}]
                 }
             },
-            {"name": "eth4", "type": "ethernet", "state": "up", "controller": "br0"},
+            {
+                "name": "eth4", "type": "ethernet", "state": "up", "controller": "br0",
+                "mac-address": "02:00:00:00:00:04"
+            },
             {
                 "name": "br0.7", "type": "vlan", "state": "up",
                 "vlan": {"base-iface": "br0", "id": 7}
@@ -585,6 +663,10 @@ mod tests {
                 "route-rules",
             ),
             (json!({"ovs-db": {"external_ids": {"a": "b"}}}), "ovs-db"),
+            (
+                eth1("description", "uplink".into()),
+                "interfaces[eth1].description",
+            ),
             (kind("bond0", "bond"), "interfaces[bond0].type"),
             (kind("bond1", "bond"), "interfaces[bond1].type"),
             (kind("d0", "dummy"), "interfaces[d0].type"),
@@ -652,6 +734,12 @@ mod tests {
                 "interfaces[eth1].controller",
             ),
             (
+                interface(&json!({
+                    "name": "br0", "type": "linux-bridge", "copy-mac-from": "eth1"
+                })),
+                "interfaces[br0].copy-mac-from",
+            ),
+            (
                 bridge(json!({"port": [{"name": "eth3"}]})),
                 "interfaces[br1].bridge.port[eth3]",
             ),
@@ -677,10 +765,6 @@ mod tests {
                     json!({"base-iface": "eth1", "id": 5, "protocol": "802.1ad"}),
                 ),
                 "interfaces[eth1.5].vlan.protocol",
-            ),
-            (
-                vlan(1501, json!({"base-iface": "eth1", "id": 5})),
-                "interfaces[eth1.5].mtu",
             ),
             (
                 interface(
@@ -750,9 +834,72 @@ mod tests {
                 }
             })),
             interface(&json!({"name": "eth4", "controller": ""})),
+            interface(&json!({
+                "name": "br2", "type": "linux-bridge", "state": "up", "copy-mac-from": "eth1",
+                "bridge": {"port": [{"name": "eth1", "vlan": {}}]}
+            })),
+            interface(&json!({
+                "name": "br0", "type": "linux-bridge", "copy-mac-from": "eth4"
+            })),
             interface(&json!({"name": "bond7", "type": "bond", "state": "absent"})),
         ] {
             assert_eq!(said(&state), [""; 0], "{state}");
         }
+    }
+
+    #[test]
+    fn a_way_back_asks_no_client_for_addresses() {
+        let stack = |addresses: Value| {
+            json!({
+                "enabled": true, "dhcp": true, "auto-dns": true, "address": addresses
+            })
+        };
+        let leased = json!({"ip": "192.0.2.1", "prefix-length": 24, "valid-life-time": "9sec"});
+        let fixed = json!({"ip": "192.0.2.2", "prefix-length": 24});
+        let card = |name: &str, addresses: Value| json!({"name": name, "type": "ethernet", "state": "up", "ipv4": stack(addresses)});
+        let back = json!({"interfaces": [
+            card("eth2", json!([leased])),
+            card("eth4", json!([leased, fixed])),
+            // Its client is there.
+            card("eth1", json!([leased])),
+        ]});
+        let back = way_back(back, &host());
+        let expected = json!([
+            {"name": "eth2", "type": "ethernet", "state": "up"},
+            {
+                "name": "eth4", "type": "ethernet", "state": "up",
+                "ipv4": {"enabled": true, "address": [fixed]}
+            },
+            card("eth1", json!([leased])),
+        ]);
+        assert_eq!(back["interfaces"], expected);
+    }
+
+    #[test]
+    fn a_way_back_names_no_port_of_a_pod() {
+        let mut host = host();
+        let veth = |name: &str| json!({"name": name, "type": "veth", "state": "up"});
+        let tap = json!({"name": "tap0", "type": "tun", "state": "up"});
+        let more = [veth("veth12ab"), veth("eth9"), tap];
+        host["interfaces"].as_array_mut().unwrap().extend(more);
+        let bridge = |ports: Value| {
+            let port = json!({"name": "br0", "type": "linux-bridge", "bridge": {"port": ports}});
+            interface(&port)
+        };
+        let all = json!([
+            {"name": "veth12ab"}, {"name": "eth9"}, {"name": "tap0"}, {"name": "eth4"}
+        ]);
+        let left = json!([{"name": "eth9"}, {"name": "tap0"}, {"name": "eth4"}]);
+        assert_eq!(way_back(bridge(all), &host), bridge(left));
+        // nmstate takes the port for one that a change has detached.
+        let mut attached = interface(&veth("veth12ab"));
+        attached["interfaces"][0]["controller"] = "br0".into();
+        assert_eq!(way_back(attached, &host), interface(&veth("veth12ab")));
+        // The pod has gone meanwhile.
+        let gone = json!([{"name": "veth99zz"}, {"name": "eth4"}]);
+        let left = json!([{"name": "eth4"}]);
+        assert_eq!(way_back(bridge(gone), &host), bridge(left));
+        let none = way_back(interface(&veth("veth99zz")), &host);
+        assert_eq!(none, json!({"interfaces": []}));
     }
 }

@@ -383,8 +383,9 @@ fn states() -> impl Strategy<Value = Value> {
     )
         .prop_map(|(mut interfaces, mut routes, servers)| {
             // In one state every interface and route stands once.
-            interfaces.sort_by_key(crate::path::interface_key);
-            interfaces.dedup_by_key(|interface| crate::path::interface_key(interface));
+            let key = |interface: &Value| crate::path::interface_key(interface).into_owned();
+            interfaces.sort_by_key(key);
+            interfaces.dedup_by_key(|interface| key(interface));
             routes.sort_by_key(route::key);
             routes.dedup_by_key(|entry| route::key(entry));
             let mut state = json!({});

@@ -93,12 +93,13 @@ pub fn normalise(
 ) -> Normalised {
     let mut dropped = BTreeSet::new();
     if let Some(list) = state.get_mut("interfaces").and_then(Value::as_array_mut) {
-        dropped.extend(
-            list.iter()
-                .filter(|interface| !filter.reports(interface))
-                .map(|interface| text(&interface["name"])),
-        );
-        list.retain(|interface| filter.reports(interface));
+        list.retain(|interface| {
+            let is_reported = filter.reports(interface);
+            if !is_reported {
+                dropped.insert(text(&interface["name"]));
+            }
+            is_reported
+        });
         // The bridge and the internal port of Open vSwitch share a name: only one of them may have
         // been left out.
         for interface in list.iter_mut() {

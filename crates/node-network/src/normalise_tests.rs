@@ -12,7 +12,7 @@ fn normal(state: &Value) -> Value {
 fn names(state: &Value) -> Vec<String> {
     entries(&state["interfaces"])
         .iter()
-        .map(interface_key)
+        .map(|interface| interface_key(interface).into_owned())
         .collect()
 }
 

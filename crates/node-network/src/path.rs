@@ -1,7 +1,7 @@
 //! Where in a network state something stands: `interfaces[eth1].ipv4.address`.
 
 use serde_json::Value;
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 /// A step of a [`Path`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +19,12 @@ pub enum Step {
 pub struct Path(pub Vec<Step>);
 
 impl Path {
+    /// The path of an interface of a state.
+    pub(crate) fn of_interface(interface: &Value) -> Self {
+        let list = Self::default().key("interfaces");
+        list.item(&interface_key(interface))
+    }
+
     /// The path of a key below this one.
     #[must_use]
     pub(crate) fn key(&self, key: &str) -> Self {
@@ -67,21 +73,35 @@ impl fmt::Display for Path {
 /// Returns the key of an interface: its name. For interfaces that exist in Open vSwitch or IPsec
 /// only, the type belongs to the key, because a bridge of Open vSwitch and its internal port
 /// usually share a name.
-pub(crate) fn interface_key(interface: &Value) -> String {
-    let name = text(&interface["name"]);
+pub(crate) fn interface_key(interface: &Value) -> Cow<'_, str> {
+    let name = borrowed_text(&interface["name"]);
     match interface["type"].as_str() {
-        Some(kind @ ("ovs-bridge" | "ipsec")) => format!("{name} ({kind})"),
+        Some(kind @ ("ovs-bridge" | "ipsec")) => Cow::Owned(format!("{name} ({kind})")),
         _ => name,
+    }
+}
+
+/// A scalar as [`text`] returns it, without a copy where it is a text.
+pub(crate) fn borrowed_text(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::Null => Cow::Borrowed(""),
+        Value::String(text) => Cow::Borrowed(text),
+        other => Cow::Owned(other.to_string()),
     }
 }
 
 /// A scalar as text, a text without quotes. Empty for null.
 pub fn text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+    borrowed_text(value).into_owned()
+}
+
+/// The name of an entry of a list, which is a text or an object with a name.
+pub(crate) fn name_of(entry: &Value) -> String {
+    text(if entry.is_string() {
+        entry
+    } else {
+        &entry["name"]
+    })
 }
 
 /// The entries of a list, none if it is no list.

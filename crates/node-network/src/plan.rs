@@ -4,17 +4,25 @@ use crate::{
     bonding::Part,
     capture::Captures,
     claims::{Layer, Owner, Rank},
+    consequences::{Applier, Consequence, consequences_of},
     drift::Difference,
     feasible::refusals,
+    form,
+    index::Index,
     kernel_subset,
+    lifelines::{self, Lifeline, touched, warning},
+    losses::left_on_ports,
     merge::{Conflict, merge},
-    path::{Path, interface_key, interfaces, text},
-    removal::changes,
+    path::{Path, entries, interface_key, interfaces, text},
+    references::Names,
+    removal::{changes_of, may_be_leased},
     render::{Given, own, render},
+    resolve::other_names_of,
     secrets,
     select::select,
-    state,
+    static_addresses::static_addresses,
     values::{References, Source, annotations},
+    verdict::verdict,
 };
 use serde_json::{Value, json};
 use std::{
@@ -45,22 +53,27 @@ pub struct Node {
     pub addresses: BTreeMap<String, Result<BTreeMap<String, PoolAddress>, String>>,
 }
 
-/// Labels and annotations of a node.
+/// Labels, annotations and addresses of a node.
 #[derive(Clone, Debug, Default)]
 pub struct Metadata {
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Those of its annotations that can be values in a desired state.
     pub annotations: BTreeMap<String, String>,
+    /// The addresses by which the cluster knows it: those of type `InternalIP`.
+    pub addresses: BTreeSet<String>,
 }
 
 impl Metadata {
     /// Reads a Node object.
     pub fn of(object: &Value) -> Self {
+        let addresses = entries(&object["status"]["addresses"]).iter();
+        let addresses = addresses.filter(|address| address["type"] == "InternalIP");
         Self {
             labels: serde_json::from_value(object["metadata"]["labels"].clone())
                 .unwrap_or_default(),
             annotations: annotations(object),
+            addresses: addresses.map(|address| text(&address["address"])).collect(),
         }
     }
 }
@@ -90,7 +103,7 @@ struct Change {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The node.
-    node: String,
+    pub(crate) node: String,
     /// True if nothing is known of its network, so that nobody can say what would change.
     pub is_unknown: bool,
     /// Policies that are not meant for it, and why.
@@ -101,10 +114,16 @@ pub struct Plan {
     pub(crate) conflicts: Vec<Conflict>,
     /// The part of each card in automatic bonding, by policy.
     cards: BTreeMap<String, BTreeMap<String, Part>>,
-    /// The host's refusals. With one of them nothing changes.
-    refusals: Vec<String>,
+    /// The host's refusals, each with its place first. With one of them nothing changes.
+    pub(crate) refusals: Vec<String>,
     /// The changes.
     changes: Vec<Change>,
+    /// The names on the host of wanted interfaces that have another name there.
+    other_names: BTreeMap<String, String>,
+    /// The interfaces that the node needs and that the changes touch.
+    lifelines: Vec<Lifeline>,
+    /// The static addresses that each policy wants, by policy.
+    pub(crate) addresses: BTreeMap<String, BTreeSet<String>>,
     /// All that is wanted of the node.
     pub(crate) desired: Value,
     /// The owners of each wanted property.
@@ -118,7 +137,8 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
         node: node.name.clone(),
         ..Plan::default()
     };
-    let current = state::without_additions(&node.current);
+    let current = form::of_host(&node.current);
+    let host = Index::of(&current);
     let mut layers = Vec::new();
     for (name, spec) in policies {
         if let Some(reason) = node
@@ -135,6 +155,8 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
                 if !cards.is_empty() {
                     plan.cards.insert(name.clone(), cards);
                 }
+                plan.addresses
+                    .insert(name.clone(), static_addresses(&state));
                 layers.push(Layer {
                     owner: Owner::Policy(name.clone()),
                     rank,
@@ -159,31 +181,73 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
     let merged = merge(&layers);
     // As the host reports it, so that nobody waits for a difference that cannot be seen.
     let hidden = secrets::mask(&merged.state, secrets::HIDDEN);
-    for difference in changes(&hidden, &current) {
-        let covering = merged
-            .owners
+    let formed = form::of_desired(&hidden, &host);
+    let names = Names::of(&formed, &host);
+    let mut hidden = formed.clone();
+    names.rename(&mut hidden);
+    let mut differences = changes_of(&hidden, &host);
+    let wishes = Index::of(&hidden);
+    differences.retain(|difference| !may_be_leased(difference, &wishes, &host));
+    if node.kernel {
+        differences.extend(left_on_ports(&hidden, &current));
+    }
+    let applier = match node.kernel {
+        true => Applier::Kernel,
+        false => Applier::NetworkManager,
+    };
+    let consequences = consequences_of(&hidden, &host, &differences, Some(applier));
+    plan.lifelines = touched(
+        differences
             .iter()
-            .filter(|(path, _)| path.covers(&difference.path) || difference.path.covers(path));
-        let owners = covering
-            .flat_map(|(_, owners)| owners.iter().cloned())
-            .collect();
+            .chain(consequences.iter().map(|one| &one.difference)),
+        &current,
+        &node
+            .metadata
+            .as_ref()
+            .map(|known| known.addresses.clone())
+            .unwrap_or_default(),
+    );
+    for mut difference in differences {
+        names.restore(&mut difference.path);
+        let owners = owners_at(&merged.owners, &difference.path);
+        plan.changes.push(Change { difference, owners });
+    }
+    for Consequence {
+        mut difference,
+        mut of,
+    } in consequences
+    {
+        names.restore(&mut difference.path);
+        names.restore(&mut of);
+        let owners = owners_at(&merged.owners, &of);
         plan.changes.push(Change { difference, owners });
     }
     if !node.partial {
-        plan.refusals = refusals(&merged.state, &current)
-            .into_iter()
-            .chain(if node.kernel {
-                kernel_subset::refusals(&merged.state, &current)
-            } else {
-                Vec::new()
-            })
-            .map(|refusal| refusal.to_string())
-            .collect();
+        let mut found = refusals(&formed, &host);
+        if found.is_empty() {
+            found = verdict(&formed, Some(&current));
+        }
+        if node.kernel {
+            found.extend(kernel_subset::refusals_of(&formed, &host));
+        }
+        plan.refusals = found.iter().map(ToString::to_string).collect();
     }
+    plan.other_names = other_names_of(&formed, &host);
     plan.conflicts = merged.conflicts;
     plan.desired = merged.state;
     plan.owners = merged.owners;
     plan
+}
+
+/// The owners of a place: of all that covers it, and of all that is below it.
+pub(crate) fn owners_at(owners: &BTreeMap<Path, BTreeSet<Owner>>, place: &Path) -> BTreeSet<Owner> {
+    let above = (0..place.0.len()).filter_map(|end| owners.get(&Path(place.0[..end].to_vec())));
+    // Paths are in order, so what is below one follows it.
+    let below = owners
+        .range::<Path, _>(place..)
+        .take_while(|(path, _)| place.covers(path))
+        .map(|(_, owners)| owners);
+    above.chain(below).flatten().cloned().collect()
 }
 
 /// The desired state of a policy on a node, and the part of each card in automatic bonding.
@@ -257,9 +321,12 @@ impl Plan {
             && self.refusals.is_empty())
     }
 
-    /// For people: a line a change, below the name of the node.
+    /// For people: a line a change, below the name of the node. The first line warns of changes of
+    /// an interface that the node needs.
     pub fn text(&self) -> String {
-        let mut out = format!("{}\n", self.node);
+        let warning = warning(&self.lifelines);
+        let warning = warning.map_or_else(String::new, |warning| format!(": {warning}"));
+        let mut out = format!("{}{warning}\n", self.node);
         if self.is_unknown {
             line(
                 &mut out,
@@ -277,6 +344,7 @@ impl Plan {
             line(&mut out, &format!("! {refusal}"));
         }
         let several = self.owners().len() > 1;
+        let desired = Index::of(&self.desired);
         for Change { difference, owners } in &self.changes {
             let by: Vec<String> = owners.iter().map(ToString::to_string).collect();
             let by = if several && !by.is_empty() {
@@ -284,11 +352,11 @@ impl Plan {
             } else {
                 String::new()
             };
-            let told = lines(difference, &self.desired);
-            for (index, told) in told.iter().enumerate() {
+            let lines = lines_of(difference, &self.other_names, |key| desired.key(key));
+            for (index, text) in lines.iter().enumerate() {
                 line(
                     &mut out,
-                    &format!("{told}{}", if index == 0 { &*by } else { "" }),
+                    &format!("{text}{}", if index == 0 { &*by } else { "" }),
                 );
             }
         }
@@ -344,6 +412,8 @@ impl Plan {
             }).collect::<serde_json::Map<String, Value>>(),
             "conflicts": self.conflicts.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "refusals": self.refusals,
+            "lifelines": lifelines::json(&self.lifelines),
+            "otherNames": self.other_names,
             "changes": self.changes.iter().map(change).collect::<Vec<_>>(),
         })
     }
@@ -357,35 +427,58 @@ impl Plan {
 }
 
 /// A change for people: one line, and below it the properties of an interface that is made, as
-/// `desired` wants it.
-pub fn lines(difference: &Difference, desired: &Value) -> Vec<String> {
+/// `desired` wants it. `other_names` has the names on the host of interfaces that have another name
+/// there.
+pub fn lines(
+    difference: &Difference,
+    desired: &Value,
+    other_names: &BTreeMap<String, String>,
+) -> Vec<String> {
+    lines_of(difference, other_names, |key| {
+        interfaces(desired)
+            .iter()
+            .find(|interface| interface_key(interface) == key)
+    })
+}
+
+/// The same, with the wanted interface of a key from `find`.
+fn lines_of<'a>(
+    difference: &Difference,
+    other_names: &BTreeMap<String, String>,
+    find: impl Fn(&str) -> Option<&'a Value>,
+) -> Vec<String> {
     let Difference {
         path,
         wanted,
         found,
     } = difference;
+    let mut place = path.to_string();
+    if let Some(key) = path.interface()
+        && let Some(name) = other_names.get(key)
+    {
+        place = place.replacen(&format!("[{key}]"), &format!("[{key} = {name}]"), 1);
+    }
     match (wanted, found) {
-        (Value::Null, _) => vec![format!("- {path}")],
+        (Value::Null, _) => vec![format!("- {place}")],
         (_, Value::Null) => [
-            vec![format!("+ {path}: {}", text(wanted))],
-            made(path, desired),
+            vec![format!("+ {place}: {}", text(wanted))],
+            made(path, find),
         ]
         .concat(),
-        _ => vec![format!("~ {path}: {} -> {}", text(found), text(wanted))],
+        _ => vec![format!("~ {place}: {} -> {}", text(found), text(wanted))],
     }
 }
 
 /// The properties of an interface that is made. None of anything else.
-fn made(path: &crate::path::Path, desired: &Value) -> Vec<String> {
-    let name = path.interface().filter(|_| path.0.len() == 2);
-    let interface = name.and_then(|name| {
-        interfaces(desired)
-            .iter()
-            .find(|interface| interface_key(interface) == name)
-    });
+fn made<'a>(path: &Path, find: impl Fn(&str) -> Option<&'a Value>) -> Vec<String> {
+    let interface = path
+        .interface()
+        .filter(|_| path.0.len() == 2)
+        .and_then(find);
     let properties = interface.and_then(Value::as_object).into_iter().flatten();
-    let told = properties.filter(|(key, _)| !matches!(key.as_str(), "name" | "type" | "state"));
-    told.map(|(key, value)| format!("    {key}: {}", text(value)))
+    let shown = properties.filter(|(key, _)| !matches!(key.as_str(), "name" | "type" | "state"));
+    shown
+        .map(|(key, value)| format!("    {key}: {}", text(value)))
         .collect()
 }
 
@@ -407,6 +500,7 @@ mod tests {
             metadata: Some(Metadata {
                 labels: BTreeMap::from([("rack".to_owned(), "r1".to_owned())]),
                 annotations: BTreeMap::from([("mtu".to_owned(), "9000".to_owned())]),
+                addresses: BTreeSet::from(["192.0.2.11".to_owned()]),
             }),
             current: json!({"capabilities": [], "interfaces": [
                 {"name": "eth0", "type": "ethernet", "state": "up", "mtu": 1500, "ifIndex": 2},
@@ -430,6 +524,53 @@ mod tests {
                 )
             })
             .collect()
+    }
+
+    #[test]
+    fn an_interface_with_another_name_on_the_host_is_named_by_both() {
+        let difference = Difference {
+            path: Path::of_interface(&json!({"name": "wan0"})).key("mtu"),
+            wanted: json!(9000),
+            found: json!(1500),
+        };
+        let mut node = node();
+        node.current["interfaces"][1]["mac-address"] = json!("02:00:00:00:00:0A");
+        let desired = json!({"interfaces": [{
+            "name": "wan0", "identifier": "mac-address", "mac-address": "02:00:00:00:00:0a"
+        }]});
+        let names = crate::resolve::other_names(&desired, &node.current);
+        assert_eq!(
+            lines(&difference, &desired, &names),
+            ["~ interfaces[wan0 = eth1].mtu: 1500 -> 9000"]
+        );
+        assert_eq!(
+            lines(&difference, &desired, &BTreeMap::new()),
+            ["~ interfaces[wan0].mtu: 1500 -> 9000"]
+        );
+    }
+
+    #[test]
+    fn the_owners_of_a_place_are_those_of_what_covers_it_and_of_what_is_below() {
+        let eth = |name: &str| Path::default().key("interfaces").item(name);
+        let places = [
+            (eth("eth1"), "whole"),
+            (eth("eth1").key("ipv4"), "stack"),
+            (eth("eth1").key("ipv4").key("dhcp"), "dhcp"),
+            (eth("eth1").key("mtu"), "mtu"),
+            (eth("eth10").key("mtu"), "other"),
+        ];
+        let owner = |name: &str| Owner::Policy(name.to_owned());
+        let owners = places.map(|(path, name)| (path, BTreeSet::from([owner(name)])));
+        let owners = BTreeMap::from(owners);
+        for (place, expected) in [
+            (eth("eth1").key("ipv4"), vec!["dhcp", "stack", "whole"]),
+            (eth("eth1").key("mtu"), vec!["mtu", "whole"]),
+            (eth("eth10"), vec!["other"]),
+            (eth("eth2"), vec![]),
+        ] {
+            let expected: BTreeSet<Owner> = expected.into_iter().map(owner).collect();
+            assert_eq!(owners_at(&owners, &place), expected, "{place}");
+        }
     }
 
     #[test]
@@ -599,8 +740,81 @@ mod tests {
         assert_eq!(unknown("r1"), None);
     }
 
+    #[test]
+    fn refusals_of_nmstate_on_this_node_are_shown() {
+        let wants = |interface: Value| {
+            policies(&[("a", json!({ "desiredState": {"interfaces": [interface]} }))])
+        };
+        let mut node = node();
+        node.current["interfaces"][2]["bridge"] = json!({"port": [{"name": "eth1"}]});
+        node.current["interfaces"][1]["controller"] = node.current["interfaces"][2]["name"].clone();
+        let address = json!({
+            "name": "eth1", "type": "ethernet", "state": "up", "ipv4": {"enabled": true, "dhcp": true}
+        });
+        let text = plan(&node, &wants(address)).text();
+        assert!(
+            text.contains("! interfaces[eth1].ipv4: nmstate refuses it: "),
+            "{text}"
+        );
+        let vlan = json!({
+            "name": "eth1", "type": "vlan", "state": "up", "vlan": {"base-iface": "eth0", "id": 7}
+        });
+        let text = plan(&node, &wants(vlan)).text();
+        assert!(
+            text.contains("! interfaces[eth1].type: cannot become vlan"),
+            "{text}"
+        );
+    }
+
     fn description(text: &str) -> Value {
         json!({"desiredState": {"interfaces": [{"name": "eth0", "description": text}]}})
+    }
+
+    #[test]
+    fn a_plan_shows_what_a_card_loses_to_its_bridge() {
+        let bridge = json!({"desiredState": {
+            "interfaces": [{
+                "name": "br1", "type": "linux-bridge", "state": "up",
+                "ipv4": {"enabled": true, "dhcp": false, "address": [{"ip": "192.0.2.11", "prefix-length": 24}]},
+                "bridge": {"port": [{"name": "eth1", "vlan": {}}]}
+            }],
+            "routes": {"config": [{
+                "destination": "0.0.0.0/0", "next-hop-interface": "br1",
+                "next-hop-address": "192.0.2.1"
+            }]}
+        }});
+        let policies = policies(&[("bridge", bridge)]);
+        let mut node = Node {
+            kernel: true,
+            ..node()
+        };
+        let address =
+            json!({"enabled": true, "address": [{"ip": "192.0.2.11", "prefix-length": 24}]});
+        node.current["interfaces"][1]["ipv4"] = address;
+        node.current["routes"] = json!({"config": [{
+            "destination": "0.0.0.0/0", "next-hop-interface": "eth1",
+            "next-hop-address": "192.0.2.1"
+        }]});
+        assert_eq!(
+            plan(&node, &policies).text(),
+            "node-a: this changes eth1, which carries the node's address 192.0.2.11\n  \
+             + interfaces[br1]: linux-bridge\n      bridge: {\"port\":[{\"name\":\"eth1\",\"vlan\":{}}]}\n      ipv4: {\"address\":[{\"ip\":\"192.0.2.11\",\"prefix-length\":24}],\"dhcp\":false,\"enabled\":true}\n  \
+             + routes.config[0.0.0.0/0 via 192.0.2.1 dev br1]: {\"destination\":\"0.0.0.0/0\",\"next-hop-address\":\"192.0.2.1\",\"next-hop-interface\":\"br1\"}\n  \
+             - interfaces[eth1].ipv4.address[192.0.2.11/24]\n  \
+             - routes.config[0.0.0.0/0 via 192.0.2.1 dev eth1]\n"
+        );
+        // A client of the host has given the port an address again.
+        node.current["interfaces"][1]["controller"] = "br1".into();
+        node.current["interfaces"][2] = json!({
+            "name": "br1", "type": "linux-bridge", "state": "up",
+            "bridge": {"port": [{"name": "eth1", "vlan": {}}]}
+        });
+        let again = "  - interfaces[br1].bridge.port[eth1].ipv4.address[192.0.2.11/24]";
+        let text = plan(&node, &policies).text();
+        assert!(text.contains(again), "{text}");
+        node.kernel = false;
+        let text = plan(&node, &policies).text();
+        assert!(!text.contains(again), "NetworkManager leaves it: {text}");
     }
 
     #[test]

@@ -7,8 +7,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use serde_json::Value;
 
 use crate::{
-    drift::is_virtual,
-    path::{Path, entries, interface_key, interfaces, text},
+    canonical::is_mac,
+    link::is_virtual,
+    path::{Path, entries, interfaces, text},
     state_error::StateError,
 };
 
@@ -19,11 +20,27 @@ pub(crate) fn mistakes(state: &Value) -> Vec<StateError> {
         .iter()
         .filter(|interface| interface["state"] != "absent")
     {
-        let path = Path::default()
-            .key("interfaces")
-            .item(&interface_key(interface));
+        let path = Path::of_interface(interface);
         if let Some(message) = wrong_name(interface) {
             found.push(invalid(path.key("name"), message));
+        }
+        let mac = text(&interface["mac-address"]);
+        if !mac.is_empty() && !is_mac(&mac) {
+            found.push(invalid(
+                path.key("mac-address"),
+                format!("{mac:?} is no hardware address: write it with colons, such as 02:00:00:00:00:01"),
+            ));
+        }
+        // nmstate says so, too, and reads a setting of the kernel for it.
+        let flags = entries(&interface["mptcp"]["address-flags"]);
+        if ["signal", "fullmesh"]
+            .iter()
+            .all(|flag| flags.iter().any(|is| is == flag))
+        {
+            found.push(invalid(
+                path.key("mptcp").key("address-flags"),
+                "must not have both signal and fullmesh".to_owned(),
+            ));
         }
         tags(&path, interface, &mut found);
         addresses::<Ipv4Addr>(&path.key("ipv4"), &interface["ipv4"], 32, &mut found);
@@ -79,15 +96,18 @@ fn addresses<A: std::str::FromStr>(
 }
 
 /// The longest name of a link: IFNAMSIZ of `if.h` without its end.
-const LONGEST_NAME: usize = 15;
+pub(crate) const LONGEST_NAME: usize = 15;
 /// The types that are no link of the kernel, so that their names may be longer.
 const WITHOUT_LINK: [&str; 2] = ["ovs-bridge", "ipsec"];
 
 /// The kernel's `dev_valid_name`, for links that are made under their name. A card can also be
 /// found by an alternative name of up to 127 characters, and a virtual function by `sriov:eth1:0`.
+/// A patch port of Open vSwitch is no link of the kernel.
 fn wrong_name(interface: &Value) -> Option<String> {
     let (name, by) = (text(&interface["name"]), text(&interface["identifier"]));
     let is_made = is_virtual(interface)
+        && !matches!(interface["state"].as_str(), Some("absent" | "ignore"))
+        && !interface["patch"].is_object()
         && !WITHOUT_LINK.contains(&text(&interface["type"]).as_str())
         && matches!(by.as_str(), "" | "name");
     if name.contains("{{") || !is_made {

@@ -80,8 +80,9 @@ pub struct Given {
 /// # Errors
 /// The policy makes no desired state on this node.
 pub fn render(spec: &Spec, current: &Value, given: &Given) -> Result<Rendered, RenderError> {
-    let wanted = spec.desired_state.clone().unwrap_or_else(state::empty);
-    let translated = translate(&wanted).map_err(RenderError::Translate)?;
+    let nothing = state::empty();
+    let wanted = spec.desired_state.as_ref().unwrap_or(&nothing);
+    let translated = translate(wanted).map_err(RenderError::Translate)?;
     let (expanded, cards) = interfaces::expand(spec, &translated, current, &given.leaving)?;
     let captures = match (&spec.capture, &given.captures) {
         (Some(_), Some(kept)) => kept.clone(),

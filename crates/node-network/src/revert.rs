@@ -2,18 +2,23 @@
 
 use crate::{
     claims::{Layer, Owner, Rank},
-    drift::{is_card, is_virtual},
+    index::Index,
+    link::{is_card, is_virtual},
+    losses,
     merge::merge,
     path::{entries, interface_key, interfaces, text},
+    resolve::named,
     route, state,
 };
 use serde_json::{Map, Value, json};
+use std::{borrow::Cow, collections::HashSet};
 
 /// The state that makes the node what it was `before`, as far as `applied` changed it. The wishes
 /// of others, `keep`, stay. They win at a place that both define.
 ///
 /// Interfaces that were not there become absent, routes that were not there too, and of interfaces
-/// that were there each property that `applied` names gets its former value.
+/// that were there each property that `applied` names gets its former value. An interface that
+/// became a port gets its addresses and routes back.
 #[must_use]
 pub fn revert(before: &Value, applied: &Value, keep: &Value) -> Value {
     let undone = Layer {
@@ -37,22 +42,24 @@ fn restrict(mut state: Value, scope: &Value) -> Value {
         return state::empty();
     };
     map.retain(|section, _| !scope[section.as_str()].is_null());
+    let keys: HashSet<Cow<'_, str>> = interfaces(scope).iter().map(interface_key).collect();
     if let Some(list) = map.get_mut("interfaces").and_then(Value::as_array_mut) {
-        list.retain(|interface| {
-            interfaces(scope)
-                .iter()
-                .any(|other| interface_key(other) == interface_key(interface))
-        });
+        list.retain(|interface| keys.contains(&*interface_key(interface)));
     }
     state
 }
 
 fn undo(before: &Value, applied: &Value) -> Value {
     let mut undone = Map::new();
-    let changed: Vec<Value> = interfaces(applied)
+    let index = Index::of(before);
+    let mut changed: Vec<Value> = interfaces(applied)
         .iter()
-        .filter_map(|interface| undo_interface(before, interface))
+        .filter_map(|interface| undo_interface(&index, interface))
         .collect();
+    let taken = losses::taken(applied, before);
+    for port in &taken {
+        give_back(port, &mut changed);
+    }
     if !changed.is_empty() {
         undone.insert("interfaces".to_owned(), changed.into());
     }
@@ -60,11 +67,17 @@ fn undo(before: &Value, applied: &Value) -> Value {
         section, matches, ..
     } in route::LISTS
     {
-        let entries = undo_entries(
-            entries(&before[section]["config"]),
-            entries(&applied[section]["config"]),
-            matches,
-        );
+        let was = entries(&before[section]["config"]);
+        let mut entries = undo_entries(was, entries(&applied[section]["config"]), matches);
+        // The routes of a port went with its addresses.
+        for route in was {
+            let is_of_port = taken
+                .iter()
+                .any(|port| port["name"] == route["next-hop-interface"]);
+            if is_of_port && !entries.contains(route) {
+                entries.push(route.clone());
+            }
+        }
         if !entries.is_empty() {
             undone.insert(section.to_owned(), json!({ "config": entries }));
         }
@@ -113,9 +126,8 @@ fn undo(before: &Value, applied: &Value) -> Value {
     let mappings: Vec<Value> = entries(&applied["ovn"]["bridge-mappings"])
         .iter()
         .filter_map(|mapping| {
-            let was = entries(&before["ovn"]["bridge-mappings"])
-                .iter()
-                .find(|other| other["localnet"] == mapping["localnet"]);
+            let there = entries(&before["ovn"]["bridge-mappings"]);
+            let was = named(there, "localnet", &mapping["localnet"]);
             match (was, route::is_absent(mapping)) {
                 (Some(was), _) => Some(was.clone()),
                 (None, false) => Some(json!({"localnet": mapping["localnet"], "state": "absent"})),
@@ -129,11 +141,8 @@ fn undo(before: &Value, applied: &Value) -> Value {
     Value::Object(undone)
 }
 
-fn undo_interface(before: &Value, applied: &Value) -> Option<Value> {
-    let key = interface_key(applied);
-    let was = interfaces(before)
-        .iter()
-        .find(|interface| interface_key(interface) == key);
+fn undo_interface(before: &Index, applied: &Value) -> Option<Value> {
+    let was = before.meant(applied);
     let gone = applied["state"] == "absent";
     match was {
         // It was neither there before nor is it wanted.
@@ -192,6 +201,37 @@ fn undo_interface(before: &Value, applied: &Value) -> Option<Value> {
                 }
             }
             Some(Value::Object(undone))
+        }
+    }
+}
+
+/// Gives an interface that became a port the addresses back that it had. An apply takes them away
+/// without a word of the policy about them.
+fn give_back(port: &Value, changed: &mut Vec<Value>) {
+    let had = |family: &str| {
+        let is = &port[family];
+        let is_automatic = is["dhcp"] == true || is["autoconf"] == true;
+        let stack = stack(is);
+        let has_any = is_automatic || !entries(&stack["address"]).is_empty();
+        (is["enabled"] == true && has_any).then_some(stack)
+    };
+    let stacks: Vec<(&str, Value)> = ["ipv4", "ipv6"]
+        .into_iter()
+        .filter_map(|family| Some((family, had(family)?)))
+        .collect();
+    if port["state"] != "up" || stacks.is_empty() {
+        return;
+    }
+    let is_port = |interface: &Value| interface_key(interface) == interface_key(port);
+    let index = changed.iter().position(is_port).unwrap_or_else(|| {
+        changed.push(json!({
+            "name": port["name"], "type": port["type"], "state": port["state"]
+        }));
+        changed.len() - 1
+    });
+    for (family, stack) in stacks {
+        if changed[index][family].is_null() {
+            changed[index][family] = stack;
         }
     }
 }
@@ -436,6 +476,59 @@ mod tests {
             undone["interfaces"][0]["bridge"],
             before()["interfaces"][2]["bridge"]
         );
+    }
+
+    #[test]
+    fn a_card_that_became_a_port_gets_its_addresses_and_routes_back() {
+        let mut before = before();
+        before["interfaces"][0]["ipv6"] = json!({
+            "enabled": true, "dhcp": false, "autoconf": false, "address": [
+                {"ip": "2001:db8::5", "prefix-length": 64}, {"ip": "fe80::5", "prefix-length": 64}
+            ]
+        });
+        // Only the address that the kernel gives.
+        before["interfaces"][1] = json!({
+            "name": "eth1", "type": "ethernet", "state": "up", "ipv4": {"enabled": false},
+            "ipv6": {"enabled": true, "address": [{"ip": "fe80::6", "prefix-length": 64}]}
+        });
+        let applied = json!({
+            "interfaces": [{
+                "name": "br1", "type": "linux-bridge", "state": "up",
+                "ipv4": {"enabled": true, "address": [{"ip": "10.0.0.5", "prefix-length": 24}]},
+                "bridge": {"port": [{"name": "eth0"}, {"name": "eth1"}]}
+            }],
+            "routes": {"config": [{
+                "destination": "0.0.0.0/0", "next-hop-interface": "br1",
+                "next-hop-address": "10.0.0.1"
+            }]}
+        });
+        let undone = revert(&before, &applied, &json!({}));
+        let expected = json!({
+            "interfaces": [
+                {"name": "br1", "type": "linux-bridge", "state": "absent"},
+                {
+                    "name": "eth0", "type": "ethernet", "state": "up",
+                    "ipv4": {"enabled": true, "dhcp": true},
+                    "ipv6": {
+                        "enabled": true, "dhcp": false, "autoconf": false,
+                        "address": [{"ip": "2001:db8::5", "prefix-length": 64}]
+                    }
+                },
+            ],
+            "routes": {"config": [
+                {
+                    "destination": "0.0.0.0/0", "next-hop-interface": "br1",
+                    "next-hop-address": "10.0.0.1", "state": "absent"
+                },
+                {
+                    "destination": "0.0.0.0/0", "next-hop-interface": "eth0",
+                    "next-hop-address": "10.0.0.1", "table-id": 254
+                },
+            ]},
+        });
+        assert!(crate::canonical::same(&undone, &expected), "{undone:#}");
+        assert!(crate::state::check(&undone).is_ok());
+        assert_eq!(differences(&undone, &before), []);
     }
 
     #[test]

@@ -110,6 +110,9 @@ fn matches(wanted: &Value, found: &Value) -> bool {
             "destination" => {
                 text(value).is_empty() || network(&text(value)) == network(&text(&found[name]))
             }
+            // nmstate removes a route whatever its metric, and by table 0 from any table.
+            "metric" if is_absent(wanted) => true,
+            "table-id" if is_absent(wanted) && text(value) == "0" => true,
             "table-id" => {
                 table(value) == table(&found[name])
                     || (found[name].is_null() && table(value) == Some(MAIN_TABLE))
@@ -132,6 +135,11 @@ fn rule_matches(wanted: &Value, found: &Value) -> bool {
         .all(|(name, value)| match name.as_str() {
             "state" => true,
             "priority" if text(value) == "-1" => true,
+            "priority" if text(value) == "0" && found[name].is_null() => true,
+            // nmstate removes a rule by table 0 whatever its table.
+            "route-table" if is_absent(wanted) && text(value) == "0" => true,
+            // Without a mark, a rule has the mark 0.
+            "fwmark" | "fwmask" => mark(value) == mark(&found[name]),
             // The kernel reports no family where the addresses say it.
             "family" if found[name].is_null() => true,
             _ => {
@@ -139,6 +147,16 @@ fn rule_matches(wanted: &Value, found: &Value) -> bool {
                 same(&rule_value(name, value), &found)
             }
         })
+}
+
+/// A mark of packets, decimal or hexadecimal. Without one it is 0.
+fn mark(value: &Value) -> Option<u64> {
+    let text = text(value);
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None if text.is_empty() => Some(0),
+        None => text.parse().ok(),
+    }
 }
 
 fn rule_value(name: &str, value: &Value) -> Value {
@@ -193,6 +211,10 @@ mod tests {
         ));
         assert!(!matches(
             &json!({"destination": "10.1.0.0/16", "metric": 100}),
+            &found
+        ));
+        assert!(matches(
+            &json!({"state": "absent", "destination": "10.1.0.0/16", "metric": 100, "table-id": 0}),
             &found
         ));
         assert!(!matches(

@@ -1,41 +1,46 @@
-//! The schema of nmstate's states, without nmstate itself: the library has several megabytes, and
-//! only the agent applies states.
+//! The schema of nmstate's states, to name each wrong key and value at its place: nmstate stops at
+//! the first one, and gives no place.
 //!
 //! `nmstate.json` says it. It was not written by hand: a test of the agent asks nmstate, place by
 //! place, what it would take there, and fails when that is not what the file says. A node of it is
 //! one of
 //!
 //! - `"text"`, `"boolean"`, `"u8"` … `"i64"`, `"number"`, also with ` or text` where a text with
-//!   that value is taken as well. `"any"`;
+//!   that value is taken as well. `"boolean or true"`, where only `true`, `false`, `1`, and `0` are
+//!   such texts. `"any"`;
 //! - `{"one of": [words]}`, with `"numbers": true` where a word that is a number may be written as
 //!   one;
 //! - `{"list": node}`. `{"any of": [nodes]}`;
 //! - `{"keys": {key: node}, "needs": [keys that must be there], "each": node for any other key}`,
 //!   of which each may be left out.
 //!
-//! How a text must look (an address, a range) is left to the node, but for what [`crate::ranges`]
-//! says.
+//! How a text must look (an address, a range) is left to [`crate::ranges`] and [`crate::verdict`].
 
 use std::sync::LazyLock;
 
 use serde_json::{Map, Number, Value};
 
 use crate::{
-    path::{Path, entries, interface_key, text},
+    belongs,
+    nmstate_schema::SCHEMA,
+    path::{Path, Step, entries, text},
     state_error::{StateError, closest},
 };
-
-static SCHEMA: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(include_str!("nmstate.json")).unwrap_or_default());
 
 /// The words that nmstate takes for a boolean where it takes texts.
 const BOOLEANS: [&str; 10] = [
     "1", "0", "true", "false", "yes", "no", "on", "off", "y", "n",
 ];
 
+/// The same where it does not take all of them.
+const FEW_BOOLEANS: [&str; 4] = ["1", "0", "true", "false"];
+
 /// The types that nmstate reports and does not configure. It does not look at what such an
 /// interface has.
 const REPORTED: [&str; 3] = ["tun", "xfrm", "unknown"];
+
+/// For how many mistakes the right place is searched.
+const MOST_PLACES: usize = 50;
 
 /// Returns the mistakes in a state, in its order.
 pub fn mistakes(state: &Value) -> Vec<StateError> {
@@ -64,7 +69,36 @@ pub fn mistakes(state: &Value) -> Vec<StateError> {
             )),
         }
     }
+    // The first ones show what is wrong. The search takes its time.
+    for mistake in found.iter_mut().take(MOST_PLACES) {
+        if let StateError::Unknown {
+            path,
+            places,
+            suggestion,
+        } = mistake
+        {
+            *places = belongs::places(path, state);
+            // A port has one VLAN by its tag, and an interface of type vlan by its ID.
+            if let [.., Step::Item(_), Step::Key(vlan), Step::Key(id)] = &path.0[..]
+                && (vlan.as_str(), id.as_str()) == ("vlan", "id")
+            {
+                (*places, *suggestion) = (Vec::new(), Some("tag".to_owned()));
+            }
+        }
+    }
     found
+}
+
+/// Reports whether a document has a section of a network state, such as `interfaces` or `routes`.
+pub fn has_section(document: &Value) -> bool {
+    // A description is a text, and any document may have one.
+    let mut fields = document.as_object().into_iter().flatten();
+    fields.any(|(key, value)| is_section(key) && (value.is_array() || value.is_object()))
+}
+
+/// Reports whether a network state has a section of this name.
+pub fn is_section(name: &str) -> bool {
+    name == "interfaces" || keys(&SCHEMA["state"]).contains_key(name)
 }
 
 /// The words that nmstate takes at a place below a section of a type of interface, in its order.
@@ -111,8 +145,58 @@ pub(crate) fn typed(list: &[String], entry: &Value) -> Value {
         .collect()
 }
 
+/// A section next to the interfaces with texts where it has numbers and booleans. nmstate reads YAML
+/// there, in which both are texts where a text stands.
+pub(crate) fn with_texts(section: &str, value: &Value) -> Value {
+    fn replace(node: &Value, value: &Value) -> Value {
+        match value {
+            Value::Number(_) | Value::Bool(_) if node == "text" => text(value).into(),
+            Value::Array(list) => {
+                let all = list.iter().map(|entry| replace(&node["list"], entry));
+                all.collect()
+            }
+            Value::Object(fields) => {
+                let of_key = |key: &String| node["keys"].get(key).unwrap_or(&node["each"]);
+                let all = fields.iter();
+                all.map(|(key, value)| (key.clone(), replace(of_key(key), value)))
+                    .collect()
+            }
+            _ => value.clone(),
+        }
+    }
+    replace(&SCHEMA["state"][section], value)
+}
+
+/// An entry of a list with booleans where nmstate reads texts such as `no` as such. Numbers stay as
+/// they are written.
+pub(crate) fn with_booleans(list: &[String], entry: &Value) -> Value {
+    fn replace(value: &Value, typed: &Value) -> Value {
+        match (value, typed) {
+            (Value::String(_), Value::Bool(_)) => typed.clone(),
+            (Value::Object(fields), _) => fields
+                .iter()
+                .map(|(key, value)| (key.clone(), replace(value, &typed[key.as_str()])))
+                .collect(),
+            (Value::Array(items), _) => items
+                .iter()
+                .enumerate()
+                .map(|(index, item)| replace(item, &typed[index]))
+                .collect(),
+            _ => value.clone(),
+        }
+    }
+    replace(entry, &typed(list, entry))
+}
+
 fn convert(node: &Value, value: &Value) -> Value {
     match (node.as_str(), value) {
+        (Some("boolean or true"), Value::String(word)) => {
+            let word = word.to_ascii_lowercase();
+            match FEW_BOOLEANS.contains(&word.as_str()) {
+                true => Value::Bool(matches!(word.as_str(), "1" | "true")),
+                false => value.clone(),
+            }
+        }
         (Some(scalar), Value::String(word)) => match scalar.strip_suffix(" or text") {
             Some("boolean") if BOOLEANS.contains(&word.to_ascii_lowercase().as_str()) => {
                 Value::Bool(
@@ -145,9 +229,7 @@ fn convert(node: &Value, value: &Value) -> Value {
 }
 
 fn read_interface(interface: &Value, found: &mut Vec<StateError>) {
-    let path = Path::default()
-        .key("interfaces")
-        .item(&interface_key(interface));
+    let path = Path::of_interface(interface);
     let Some(map) = interface.as_object() else {
         return found.push(invalid(path, "an interface is an object"));
     };
@@ -320,6 +402,14 @@ fn read_scalar(path: Path, scalar: &str, value: &Value, found: &mut Vec<StateErr
     );
     let (is_right, wanted) = match kind {
         "text" => (value.is_string(), "a text".to_owned()),
+        "boolean or true" => {
+            let word = value.as_str().map(str::to_ascii_lowercase);
+            (
+                value.is_boolean()
+                    || word.is_some_and(|word| FEW_BOOLEANS.contains(&word.as_str())),
+                "true or false".to_owned(),
+            )
+        }
         "boolean" => {
             let word = words
                 .map(str::to_ascii_lowercase)
@@ -371,6 +461,7 @@ fn keys(node: &Value) -> &Map<String, Value> {
 fn unknown<'a>(path: Path, key: &str, known: impl IntoIterator<Item = &'a str>) -> StateError {
     StateError::Unknown {
         path,
+        places: Vec::new(),
         suggestion: closest(key, known),
     }
 }

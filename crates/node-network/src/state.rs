@@ -2,7 +2,7 @@
 
 use crate::{
     contradictions,
-    path::{Path, interface_key, interfaces},
+    path::{Path, interfaces},
     ranges, schema,
     state_error::StateError,
     vlan,
@@ -21,7 +21,7 @@ pub(crate) fn check(state: &Value) -> Result<(), StateError> {
         .map_or(Ok(()), Err)
 }
 
-/// Reads a state as nmstate's type, which only those know who apply it.
+/// Reads a state as nmstate's type.
 pub fn parse<T: DeserializeOwned>(state: &Value) -> Result<T, StateError> {
     schema::mistakes(state)
         .into_iter()
@@ -34,11 +34,7 @@ pub fn parse<T: DeserializeOwned>(state: &Value) -> Result<T, StateError> {
         let alone = |interface: &&Value| {
             serde_json::from_value::<T>(json!({ "interfaces": [interface] })).is_err()
         };
-        let path = interfaces(state).iter().find(alone).map(|interface| {
-            Path::default()
-                .key("interfaces")
-                .item(&interface_key(interface))
-        });
+        let path = interfaces(state).iter().find(alone).map(Path::of_interface);
         let message = error.to_string();
         StateError::Invalid {
             path: path.unwrap_or_default(),
@@ -62,6 +58,12 @@ pub fn value(state: &impl Serialize) -> Value {
 #[must_use]
 pub fn without_additions(state: &Value) -> Value {
     let mut state = state.clone();
+    remove_additions(&mut state);
+    state
+}
+
+/// Removes these fields from the state itself.
+pub fn remove_additions(state: &mut Value) {
     if let Some(map) = state.as_object_mut() {
         map.remove("capabilities");
     }
@@ -75,7 +77,6 @@ pub fn without_additions(state: &Value) -> Value {
             map.remove("ifIndex");
         }
     }
-    state
 }
 
 /// An empty state.
@@ -220,6 +221,17 @@ mod tests {
                     .is_ok(),
                 "{name}"
             );
+        }
+        // OVN's names. Only a link that is made has to be one of the kernel's.
+        for rest in [
+            json!({"state": "ignore"}),
+            json!({"state": "absent"}),
+            json!({"state": "up", "patch": {"peer": "patch-br-int"}}),
+        ] {
+            let mut port = rest.clone();
+            port["name"] = "patch-br-ex_worker-0-to-br-int".into();
+            port["type"] = "ovs-interface".into();
+            assert!(check(&json!({ "interfaces": [port] })).is_ok(), "{rest}");
         }
         let to = |destination: &str| {
             refusal(json!({

@@ -6,10 +6,12 @@ use crate::path::Path;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
     /// A key that nmstate does not know.
-    #[error("{path} is not known to nmstate{}", suggestion.as_deref().map(did_you_mean).unwrap_or_default())]
+    #[error("{path} is not known to nmstate{}", way_out(places, suggestion.as_deref()))]
     Unknown {
         /// The key, and where it stands.
         path: Path,
+        /// The places where it is known, as words.
+        places: Vec<String>,
         /// The known key that it looks like.
         suggestion: Option<String>,
     },
@@ -39,9 +41,15 @@ pub(crate) fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
         )
     });
     let (distance, best) = rated.min_by_key(|(distance, _)| *distance)?;
-    (distance <= word.len().div_ceil(4)).then(|| best.to_owned())
+    // Any short word would look like any other.
+    (distance <= word.len().div_ceil(4) && distance < word.len()).then(|| best.to_owned())
 }
 
-fn did_you_mean(known: &str) -> String {
-    format!("; did you mean `{known}`?")
+/// The fix for an unknown key, behind the mistake. Empty if there is none to name.
+pub(crate) fn way_out(places: &[String], suggestion: Option<&str>) -> String {
+    match (places, suggestion) {
+        ([], None) => String::new(),
+        ([], Some(known)) => format!("; did you mean `{known}`?"),
+        (places, _) => format!("; it belongs into {}", places.join(" or ")),
+    }
 }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The forms of a reference, for messages.
-const FORMS: &str = "a reference is written {{ capture.NAME.PATH }}, {{ node.name }}, {{ node.labels[\"KEY\"] }}, {{ node.annotations[\"KEY\"] }}, {{ pool.NAME.ip }} or {{ pool.NAME.prefix-length }}";
+const FORMS: &str = "a reference is written {{ capture.NAME.PATH }}, {{ node.name }}, {{ node.labels[\"KEY\"] }}, {{ node.annotations[\"KEY\"] }}, {{ pool.NAME.ip }} or {{ pool.NAME.prefix-length }}. Render a template of another program first";
 
 /// A reference that cannot be read or filled in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,7 +1,7 @@
-//! The spellings of the first README of kubernetes-nmstate in a desired state, and what they are
-//! today. Today's pass as they are.
+//! The spellings of the first README of kubernetes-nmstate in a desired state, and nmstate's own
+//! second names for its keys: what they are today, and in a report. Today's pass as they are.
 
-use crate::path::{Path, interface_key};
+use crate::{path::Path, schema};
 use serde_json::{Map, Value, json};
 
 /// Keys of one object that were only renamed: where (the section of an interface, empty for the
@@ -24,6 +24,62 @@ const RENAMED: [(&[&str], &str, &str); 16] = [
     (&["bridge", "port"], "stpPathCost", "stp-path-cost"),
     (&["bridge", "port"], "stpPriority", "stp-priority"),
 ];
+
+/// Second names that nmstate takes for keys (its `#[serde(alias)]`). It reports the names on the
+/// right, so comparing and merging need these.
+const ALIASES: [(&[&str], &str, &str); 16] = [
+    (&[], "bond", "link-aggregation"),
+    (&["bridge", "port"], "bond", "link-aggregation"),
+    (&["bridge", "port", "link-aggregation"], "ports", "port"),
+    (&["vrf"], "ports", "port"),
+    (&["mac-vlan"], "accept-all-mac", "promiscuous"),
+    (&["mac-vtap"], "accept-all-mac", "promiscuous"),
+    (&["dpdk"], "n_rxq", "rx-queue"),
+    (&["dpdk"], "dpdk-lsc-interrupt", "lsc-interrupt"),
+    (&["ipv4", "address"], "valid-left", "valid-life-time"),
+    (&["ipv4", "address"], "valid-lft", "valid-life-time"),
+    (
+        &["ipv4", "address"],
+        "preferred-left",
+        "preferred-life-time",
+    ),
+    (&["ipv4", "address"], "preferred-lft", "preferred-life-time"),
+    (&["ipv6", "address"], "valid-left", "valid-life-time"),
+    (&["ipv6", "address"], "valid-lft", "valid-life-time"),
+    (
+        &["ipv6", "address"],
+        "preferred-left",
+        "preferred-life-time",
+    ),
+    (&["ipv6", "address"], "preferred-lft", "preferred-life-time"),
+];
+
+/// Short names of features of ethtool(8), and the kernel's, which nmstate reports
+/// (`ETHTOOL_FEATURE_CLI_ALIAS`).
+const FEATURES: [(&str, &str); 19] = [
+    ("generic-receive-offload", "rx-gro"),
+    ("generic-segmentation-offload", "tx-generic-segmentation"),
+    ("gro", "rx-gro"),
+    ("gso", "tx-generic-segmentation"),
+    ("large-receive-offload", "rx-lro"),
+    ("lro", "rx-lro"),
+    ("ntuple", "rx-ntuple-filter"),
+    ("ntuple-filters", "rx-ntuple-filter"),
+    ("receive-hashing", "rx-hashing"),
+    ("rx", "rx-checksum"),
+    ("rx-checksumming", "rx-checksum"),
+    ("rx-vlan-offload", "rx-vlan-hw-parse"),
+    ("rxhash", "rx-hashing"),
+    ("rxvlan", "rx-vlan-hw-parse"),
+    ("tcp-segmentation-offload", "tx-tcp-segmentation"),
+    ("tso", "tx-tcp-segmentation"),
+    ("tx-vlan-offload", "tx-vlan-hw-insert"),
+    ("txvlan", "tx-vlan-hw-insert"),
+    ("ufo", "tx-udp-fragmentation"),
+];
+
+/// The same outside of interfaces.
+const ALIASES_OF_RULES: [(&str, &str); 1] = [("suppress_prefixlength", "suppress-prefix-length")];
 
 /// Properties of interfaces that the early design reported. People copy reports, so it is passed
 /// over in what is wanted.
@@ -80,18 +136,40 @@ pub(crate) fn translate(desired: &Value) -> Result<Value, Vec<TranslateError>> {
         .into_iter()
         .flatten()
     {
-        let path = Path::default()
-            .key("interfaces")
-            .item(&interface_key(interface));
+        let path = Path::of_interface(interface);
         if let Some(interface) = interface.as_object_mut() {
             translate_interface(&path, interface, &mut errors);
         }
     }
-    if errors.is_empty() {
-        Ok(state)
-    } else {
-        Err(errors)
+    if let Some(state) = state.as_object_mut() {
+        for (alias, today) in ALIASES_OF_RULES {
+            visit(
+                &Path::default(),
+                state,
+                &["route-rules", "config"],
+                &mut |path, rule| rename(path, rule, alias, today, &mut errors),
+            );
+        }
     }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    for pointer in ["/interfaces", "/routes/config"] {
+        let list: Vec<String> = pointer.split('/').skip(1).map(str::to_owned).collect();
+        let entries = state.pointer_mut(pointer).and_then(Value::as_array_mut);
+        for entry in entries
+            .into_iter()
+            .flatten()
+            .filter(|entry| entry.is_object())
+        {
+            *entry = schema::with_booleans(&list, entry);
+        }
+    }
+    let sections = state.as_object_mut().into_iter().flatten();
+    for (section, value) in sections.filter(|(section, _)| *section != "interfaces") {
+        *value = schema::with_texts(section, value);
+    }
+    Ok(state)
 }
 
 /// Nothing where null stands: the first README writes `interfaces: null`, and so did the Go types.
@@ -132,10 +210,21 @@ fn translate_interface(
     for key in REPORTED {
         interface.remove(key);
     }
-    for (section, early, today) in RENAMED {
+    // `bond` becomes the section in which other keys are renamed, and `ports` of a bridge has the
+    // ports in which they are.
+    let renamed = ALIASES[..1].iter().chain(&RENAMED).chain(&ALIASES[1..]);
+    for (section, early, today) in renamed {
         visit(path, interface, section, &mut |path, object| {
             rename(path, object, early, today, errors)
         });
+    }
+    for (short, name) in FEATURES {
+        visit(
+            path,
+            interface,
+            &["ethtool", "feature"],
+            &mut |path, features| rename(path, features, short, name, errors),
+        );
     }
     moved_into(path, interface, "vlanID", "vlan", "id", errors);
     moved_into(path, interface, "vlanbase", "vlan", "base-iface", errors);
@@ -399,6 +488,22 @@ mod tests {
 
     fn one(interface: Value) -> Result<Value, Vec<TranslateError>> {
         translate(&json!({"interfaces": [interface]})).map(|state| state["interfaces"][0].clone())
+    }
+
+    #[test]
+    fn a_text_is_a_boolean_where_nmstate_reads_it_as_one() {
+        let state = json!({
+            "interfaces": [{
+                "name": "on", "type": "ethernet", "description": "no", "mtu": "1500",
+                "ipv4": {"enabled": "Yes", "dhcp": "{{ capture.a.b }}"}, "ipv6": {"enabled": "no"},
+            }],
+            "routes": {"config": [{"next-hop-interface": "off", "quickack": "off"}]},
+        });
+        let mut expected = state.clone();
+        expected["interfaces"][0]["ipv4"]["enabled"] = true.into();
+        expected["interfaces"][0]["ipv6"]["enabled"] = false.into();
+        expected["routes"]["config"][0]["quickack"] = false.into();
+        assert_eq!(translate(&state).unwrap(), expected);
     }
 
     #[test]

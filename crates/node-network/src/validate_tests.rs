@@ -22,7 +22,8 @@ fn problems(kind: &str, spec: &Value) -> Result<Vec<Problem>, String> {
 #[test]
 fn validation_agrees_with_the_api() {
     let cases: Value =
-        serde_saphyr::from_str(include_str!("../../api/tests/node_network/cases.yaml")).unwrap();
+        serde_saphyr::from_str(include_str!("../../api/src/tests/node_network/cases.yaml"))
+            .unwrap();
     let kind = |case: &Value| {
         case["kind"]
             .as_str()

@@ -3,23 +3,11 @@
 
 use std::net::IpAddr;
 
+pub use weft_plan::is_object_name;
+
 /// The name of a namespace (RFC 1123 label).
 pub fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_object_name(text) && !text.contains('.')
-}
-
-/// The name of most objects: as a DNS name, but Kubernetes does not limit the length of a part.
-pub fn is_object_name(text: &str) -> bool {
-    let letter = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    text.len() <= 253
-        && text.split('.').all(|part| match part.as_bytes() {
-            [] => false,
-            part => {
-                part.iter().all(|b| letter(*b) || *b == b'-')
-                    && part.first().is_some_and(|b| letter(*b))
-                    && part.last().is_some_and(|b| letter(*b))
-            }
-        })
 }
 
 /// The key of a label or taint: a name, and before it perhaps a DNS name and a slash.

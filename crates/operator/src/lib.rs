@@ -68,7 +68,7 @@ mod tests {
                     for change in [
                         Change::Restarted,
                         Change::Listed(original(*kind, operator, replicas)),
-                        Change::Complete,
+                        Change::Complete(1),
                     ] {
                         shared.lock().feed(&source, change);
                     }
@@ -96,7 +96,7 @@ mod tests {
                 for change in [
                     Change::Restarted,
                     Change::Listed(workload),
-                    Change::Complete,
+                    Change::Complete(1),
                 ] {
                     shared.lock().feed(&source, change);
                 }

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use weft_placement::domain::{KEYSTONES_VARIABLE, NAMESPACES_VARIABLE};
-use weft_plan::{LogLevel, ProcessSettings};
+use weft_plan::{LogLevel, ProcessSettings, dropped::Shipped};
 use weft_runtime::{
     api_server::{client, cluster::Cluster, fence::Fence},
     leader::lease::{self, LeaseConfig},
@@ -31,6 +31,8 @@ use crate::{
 pub struct Options {
     /// Which domains, as in [`crate::DOMAINS`].
     pub domains: Vec<String>,
+    /// Returns the definitions of a domain, as this program ships them.
+    pub definitions: fn(&str) -> Vec<Shipped>,
     /// Where to find the API server. Else in the usual places and, in a pod, by its service
     /// account.
     pub source: Source,
@@ -135,18 +137,15 @@ pub async fn run(
         let cluster = Cluster::new(client);
         reviewer.get_or_insert_with(|| cluster.clone());
         let (leading, is_leading) = watch::channel(false);
-        let pod = options
-            .pod_uid
-            .as_ref()
-            .map(|uid| format!("{}_{uid}_", options.instance));
-        let replica = pod
-            .clone()
-            .unwrap_or_else(|| format!("{}_", options.instance));
+        let replica = match &options.pod_uid {
+            Some(uid) => format!("{}_{uid}", options.instance),
+            None => options.instance.clone(),
+        };
         let lease = LeaseConfig {
             namespace: namespace.clone(),
             name: format!("weft-{}", domain.name()),
-            identity: format!("{replica}{:08x}", rand::random::<u32>()),
-            pod,
+            identity: lease::identity(&replica, rand::random()),
+            pod: options.pod_uid.as_ref().map(|_| format!("{replica}_")),
             duration: options.lease_duration,
         };
         leases.spawn(lease::run(
@@ -168,9 +167,11 @@ pub async fn run(
             leading: is_leading,
             stop: CancellationToken::new(),
         };
+        let shipped = (options.definitions)(name);
         let start = move |stop: CancellationToken| {
             parts.shared.start_over();
             parts.shared.lock().set_host_mtu(host_mtu);
+            parts.shared.lock().set_shipped(shipped.clone());
             opened.start(Parts {
                 stop,
                 ..parts.clone()

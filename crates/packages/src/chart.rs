@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use weft_api::cluster_network::OTHER_DOMAINS;
 
 use crate::{
     domains::{CLUSTER_NETWORK, DOMAINS, Domain, NODE_NETWORK},
@@ -21,7 +20,6 @@ const IMAGE: &str = "image.invalid/of-the-operator:1";
 const AGENT_IMAGE: &str = "image.invalid/of-the-agents:1";
 const SERVED: &str = "namespace-with-placement";
 /// Words that are put into objects for the same reason.
-const OTHERS: &str = "namespaces-of-other-domains";
 const ENVIRONMENT: &str = "environment-of-the-operator";
 const POLICY: &str = "policy-of-the-pull";
 const CHOSEN: &str = "domains-of-the-operator";
@@ -307,15 +305,6 @@ fn document(object: &Value) -> Result<String> {
     {
         object["metadata"]["annotations"]["helm.sh/resource-policy"] = "keep".into();
     }
-    let variables = object.pointer_mut("/spec/variables");
-    for variable in variables
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-        .filter(|variable| variable["name"] == OTHER_DOMAINS)
-    {
-        variable["expression"] = OTHERS.into();
-    }
     Ok(format!("---\n{}", yaml(&object)?))
 }
 
@@ -327,10 +316,6 @@ fn yaml(value: &Value) -> Result<String> {
         (NAMESPACE, "{{ $.Release.Namespace }}"),
         (IMAGE, "{{ include \"weft.image\" $ }}"),
         (AGENT_IMAGE, "{{ include \"weft.agentImage\" $ }}"),
-        (
-            OTHERS,
-            "{{ include \"weft.namespacesOfOthers\" $ | quote }}",
-        ),
         (POLICY, "{{ $.Values.image.pullPolicy }}"),
         (CHOSEN, "{{ include \"weft.domains\" $ }}"),
         (REPLICAS, "{{ $.Values.replicas }}"),

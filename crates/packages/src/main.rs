@@ -13,10 +13,10 @@ use weft_packages::{
     yaml,
 };
 
-/// Writes the packages of Weft from what `weft manifests` prints: release YAML, the Helm chart
-/// (folder `weft`), the kustomize bases (folder `kustomize`), bundle and catalog for Operator
-/// Lifecycle Manager (folder `olm`), and the manifest of the kubectl plugin (folder `krew`). The
-/// same arguments lead to the same bytes
+/// Writes the packages of Weft from what `weft manifests` prints: release YAML, also in the files of
+/// cluster-network-addons-operator, the Helm chart (folder `weft`), the kustomize bases (folder
+/// `kustomize`), bundle and catalog for Operator Lifecycle Manager (folder `olm`), and the manifest
+/// of the kubectl plugin (folder `krew`). The same arguments lead to the same bytes
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
@@ -76,6 +76,7 @@ fn main() -> Result<()> {
         catalog: cli.catalog_image.unwrap_or(usual.catalog),
     };
     files::write(&cli.out, &yaml::files(&program, &images)?)?;
+    yaml::write_as_cnao(&program, &images, &cli.out)?;
     files::write(&cli.out.join("weft"), &chart::files(&program, &images)?)?;
     files::write(
         &cli.out.join("kustomize"),

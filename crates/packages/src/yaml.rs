@@ -3,9 +3,14 @@
 //! - `weft.yaml`: one operator with the domains that `weft manifests` installs by default;
 //! - `weft-all.yaml`: one operator for all domains;
 //! - `weft-split-DOMAIN.yaml`: the operator of one domain, in the place of the operator that Weft
-//!   replaces.
+//!   replaces;
+//! - `namespace.yaml`, `network-addons-config.crd.yaml`, `operator.yaml` and
+//!   `network-addons-config-example.cr.yaml`: the operator of the add-ons once more, in the files
+//!   that a release of cluster-network-addons-operator has.
 
-use anyhow::Result;
+use std::path::Path;
+
+use anyhow::{Context, Result};
 
 use crate::{
     domains::DOMAINS,
@@ -40,6 +45,23 @@ pub fn files(program: &Program, images: &Images) -> Result<Files> {
         );
     }
     Ok(files)
+}
+
+/// Writes the operator of the add-ons into a folder, in the files that a release of
+/// cluster-network-addons-operator has.
+///
+/// # Errors
+/// `weft manifests` cannot be run, or cannot write there.
+pub fn write_as_cnao(program: &Program, images: &Images, folder: &Path) -> Result<()> {
+    let folder = std::path::absolute(folder)?;
+    let folder = folder
+        .to_str()
+        .with_context(|| format!("the name of the folder {} is no text", folder.display()))?;
+    let images = images.arguments();
+    let mut arguments: Vec<&str> = images.iter().map(String::as_str).collect();
+    arguments.extend(["--split", "--domains", "addons", "-o", folder]);
+    program.text(&arguments)?;
+    Ok(())
 }
 
 /// Returns the name of each file, with its arguments of `weft manifests`.

@@ -7,7 +7,7 @@ use jiff::{Timestamp, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use weft_api::placement::Condition;
 use weft_plan::{
-    escape,
+    dropped, escape,
     health::{self, Cause, Health},
 };
 
@@ -352,6 +352,7 @@ pub fn blocked(
     let steps = previous
         .iter()
         .filter(|known| !health::TYPES.contains(&known.type_.as_str()))
+        .filter(|known| known.type_ != dropped::CONDITION)
         .cloned();
     // Weft does nothing until a person acts.
     let health = Health::Unknown(state.cause());
@@ -361,6 +362,18 @@ pub fn blocked(
         .chain(steps)
         .chain(of_health)
         .collect()
+}
+
+/// The condition of a PlacementAPI of which the API server drops fields. It comes after all others,
+/// since `kubectl get` shows the first one.
+pub fn fields_dropped(previous: &[Condition], message: &str, now: Timestamp) -> Condition {
+    let state = State::new("True", None, dropped::REASON, message);
+    let known = previous
+        .iter()
+        .find(|known| known.type_ == dropped::CONDITION && State::of(known) == state);
+    let since = known.and_then(|known| known.last_transition_time.clone());
+    let second = || Time(now.round(Unit::Second).unwrap_or(now));
+    state.into_condition(dropped::CONDITION, since.unwrap_or_else(second))
 }
 
 /// The conditions of a verdict except for Ready, which has a severity here.
@@ -424,6 +437,33 @@ mod tests {
             "the same again is no transition"
         );
         assert_ne!(blocked(&first, "Forbidden", "may not write", at(3)), first);
+    }
+
+    #[test]
+    fn the_condition_about_lost_fields_keeps_its_time() {
+        let first = fields_dropped(&[], "spec.database gets lost", at(1));
+        assert_eq!(
+            (first.type_.as_str(), first.status.as_str()),
+            ("FieldsDropped", "True")
+        );
+        let again = fields_dropped(
+            std::slice::from_ref(&first),
+            "spec.database gets lost",
+            at(9),
+        );
+        assert_eq!(again, first);
+        let other = fields_dropped(
+            std::slice::from_ref(&first),
+            "spec.keystone gets lost",
+            at(9),
+        );
+        assert_ne!(other.last_transition_time, first.last_transition_time);
+        // It is no step, and holds up nothing.
+        let mut steps = Steps::default();
+        for step in Step::ALWAYS {
+            steps.set(step, State::ready("fine"));
+        }
+        assert!(steps.conditions(&[first], at(2))[0].status == "True");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use weft_plan::Live;
+use weft_plan::{Live, canonical};
 
 use serde_json::{Value, json};
 
@@ -90,7 +90,8 @@ pub fn distinct(networks: &[String]) -> Result<(), State> {
     Ok(())
 }
 
-/// Returns the list that Multus reads. It is empty if there are no networks.
+/// Returns the list that Multus reads. It is empty if there are no networks. Its keys are sorted, as
+/// another text would restart the pods.
 pub fn wanted(namespace: &str, networks: &[Network]) -> String {
     let networks = networks.iter().map(|network| {
         let mut element = json!({
@@ -101,7 +102,7 @@ pub fn wanted(namespace: &str, networks: &[Network]) -> String {
         }
         element
     });
-    Value::from_iter(networks).to_string()
+    canonical(&Value::from_iter(networks))
 }
 
 /// Returns the networks that pods report, for status. The flag is true if all relevant pods have an
@@ -268,6 +269,18 @@ mod tests {
                 ("cloud/tenant", "172.19.0.50".into()),
                 ("kindnet", "10.244.0.5".to_owned())
             ]
+        );
+    }
+
+    #[test]
+    fn the_request_to_multus_has_its_keys_in_alphabetical_order() {
+        let network = Network {
+            name: "storage".to_owned(),
+            gateway: Some("172.18.0.1".to_owned()),
+        };
+        assert_eq!(
+            wanted("cloud", &[network]),
+            r#"[{"default-route":["172.18.0.1"],"interface":"storage","name":"storage","namespace":"cloud"}]"#
         );
     }
 

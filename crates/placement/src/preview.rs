@@ -12,7 +12,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use weft_api::placement::PlacementApi;
 use weft_operands::problems::given;
-use weft_plan::{Facts, Kind, Live, Manifest, ObjectKey, kinds, report::Failure};
+use weft_plan::{
+    Facts, Kind, Live, Manifest, ObjectKey, kinds,
+    report::Failure,
+    rollout::{PodView, Trouble},
+};
 
 use crate::{
     Config, Settings,
@@ -378,6 +382,10 @@ impl World for Ahead {
         None
     }
 
+    fn held_up(&self, _pod: &PodView) -> Option<Trouble> {
+        None
+    }
+
     fn keystone(&self, _errand: &Task) -> Progress {
         Progress::Done
     }
@@ -490,6 +498,10 @@ mod tests {
         assert_eq!(
             (objects.len(), ends.unwrap().as_str()),
             (1, "InputReady: Input data resources missing: secret/admin")
+        );
+        assert_eq!(
+            looked(&spec, &all[..1]).2.unwrap(),
+            "InputReady: Input data resources missing: secret/db; also missing: secret/admin"
         );
     }
 

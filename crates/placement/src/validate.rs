@@ -606,7 +606,7 @@ mod tests {
     }
 
     fn cases() -> Cases {
-        serde_saphyr::from_str(include_str!("../../api/tests/placement/cases.yaml")).unwrap()
+        serde_saphyr::from_str(include_str!("../../api/src/tests/placement/cases.yaml")).unwrap()
     }
 
     fn found(spec: &Value) -> Vec<Problem> {

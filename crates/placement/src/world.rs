@@ -8,7 +8,11 @@ use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-use weft_plan::{Kind, Live, ObjectKey, kinds, report::Failure};
+use weft_plan::{
+    Kind, Live, ObjectKey, kinds,
+    report::Failure,
+    rollout::{PodView, Trouble},
+};
 
 use crate::{
     ini::{IniError, refuse_control},
@@ -77,6 +81,10 @@ pub trait World {
 
     /// Why such an object could not be applied the last time.
     fn failure(&self, key: &ObjectKey) -> Option<Failure>;
+
+    /// The cause why a pod does not start, by the events about it. The operator lists these once the
+    /// pod was asked for and has not started for a while.
+    fn held_up(&self, pod: &PodView) -> Option<Trouble>;
 
     /// How far a task at Keystone is. It is begun by being asked for.
     fn keystone(&self, task: &Task) -> Progress;

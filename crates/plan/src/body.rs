@@ -16,6 +16,7 @@ pub fn effective_body(manifest: &Manifest, live: &Value, manager: &str) -> Value
     keep_trust(&mut body, live, manager);
     keep_scope(manifest, &mut body, live);
     keep_selector(manifest, &mut body, live);
+    keep_order(manifest, &mut body, live);
     body
 }
 
@@ -34,6 +35,60 @@ fn keep_selector(manifest: &Manifest, body: &mut Value, live: &Value) {
         && chosen.all(|(label, value)| labels[label] == *value);
     if chooses && selector["matchLabels"].is_object() {
         body["spec"]["selector"] = selector.clone();
+    }
+}
+
+/// Lists of a pod whose order has no effect, each with the field that identifies an element.
+const UNORDERED: [(&str, &str); 2] = [("env", "name"), ("volumeMounts", "mountPath")];
+
+/// The lists of a pod template keep the live order where it has no effect: another order is another
+/// template, and would restart the pods.
+fn keep_order(manifest: &Manifest, body: &mut Value, live: &Value) {
+    const POD: &str = "/spec/template/spec";
+    if !matches!(manifest.key().kind, kinds::DAEMON_SET | kinds::DEPLOYMENT) {
+        return;
+    }
+    let (Some(pod), Some(live)) = (body.pointer_mut(POD), live.pointer(POD)) else {
+        return;
+    };
+    if let Some(volumes) = pod.get_mut("volumes") {
+        in_live_order(volumes, &live["volumes"], "name");
+    }
+    for field in ["containers", "initContainers"] {
+        let containers = pod.get_mut(field).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            let is_it = |other: &&Value| other["name"] == container["name"];
+            let Some(known) = live[field].as_array().into_iter().flatten().find(is_it) else {
+                continue;
+            };
+            for (list, key) in UNORDERED {
+                if container[list].is_array() && !refers(&container[list]) {
+                    in_live_order(&mut container[list], &known[list], key);
+                }
+            }
+        }
+    }
+}
+
+/// Reports whether a value may refer to another variable of its container. Kubernetes replaces
+/// `$(NAME)` only where the variable `NAME` is earlier in the list.
+fn refers(variables: &Value) -> bool {
+    let mut values = variables
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|variable| variable["value"].as_str());
+    values.any(|value| value.contains("$("))
+}
+
+/// Sorts a list in the order of the live one, if that has the same elements by their key.
+fn in_live_order(items: &mut Value, live: &Value, key: &str) {
+    let (Some(items), Some(live)) = (items.as_array_mut(), live.as_array()) else {
+        return;
+    };
+    let place = |item: &Value| live.iter().position(|known| known[key] == item[key]);
+    if items.len() == live.len() && items.iter().all(|item| place(item).is_some()) {
+        items.sort_by_key(place);
     }
 }
 
@@ -115,6 +170,74 @@ mod tests {
             let applied = effective_body(&daemon_set(), &live, "weft/addons");
             let expected = if stays { &selector } else { &wanted };
             assert_eq!(applied["spec"]["selector"], *expected);
+        }
+    }
+
+    /// The body of a workload whose container has these variables, applied over the live ones.
+    fn variables(wanted: &Value, live: &Value) -> Value {
+        let pod = |variables: &Value| json!({"template": {"spec": {"containers": [{"name": "a", "env": variables}]}}});
+        let manifest = Manifest::new(json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "n"},
+            "spec": pod(wanted),
+        }))
+        .unwrap();
+        let body = effective_body(&manifest, &json!({"spec": pod(live)}), "weft/addons");
+        body["spec"]["template"]["spec"]["containers"][0]["env"].clone()
+    }
+
+    #[test]
+    fn variables_keep_the_live_order_unless_it_has_an_effect() {
+        let (a, b) = (
+            json!({"name": "A", "value": "1"}),
+            json!({"name": "B", "value": "2"}),
+        );
+        let other = json!({"name": "A", "value": "0"});
+        assert_eq!(
+            variables(&json!([a, b]), &json!([b, other])),
+            json!([b, a]),
+            "the order is the live one, the values are Weft's"
+        );
+        let reference = json!({"name": "B", "value": "$(A)"});
+        let cases = [
+            (json!([a, reference]), json!([b, a])),
+            (json!([a, b]), json!([b])),
+            (json!([a, b]), json!([b, a, {"name": "C"}])),
+            (json!([a, b]), Value::Null),
+        ];
+        for (wanted, live) in cases {
+            assert_eq!(variables(&wanted, &live), wanted, "{live}");
+        }
+    }
+
+    #[test]
+    fn volumes_and_mounts_keep_the_live_order_and_containers_do_not() {
+        let pod = |first: &str, second: &str| {
+            let mounts = json!([{"mountPath": first}, {"mountPath": second}]);
+            json!({"spec": {"template": {"spec": {
+                "volumes": [{"name": first}, {"name": second}],
+                "initContainers": [
+                    {"name": first, "volumeMounts": mounts},
+                    {"name": second, "volumeMounts": mounts}
+                ],
+            }}}})
+        };
+        let mut object = pod("a", "b");
+        object["apiVersion"] = "apps/v1".into();
+        object["kind"] = "DaemonSet".into();
+        object["metadata"] = json!({"name": "a", "namespace": "n"});
+        let manifest = Manifest::new(object).unwrap();
+        let body = effective_body(&manifest, &pod("b", "a"), "weft/addons");
+        let (ours, live) = (pod("a", "b"), pod("b", "a"));
+        let of = |pod: &Value, pointer: &str| {
+            pod.pointer(&format!("/spec/template/spec/{pointer}"))
+                .cloned()
+                .unwrap()
+        };
+        for list in ["volumes", "initContainers/0/volumeMounts"] {
+            assert_eq!(of(&body, list), of(&live, list), "{list}");
+        }
+        for name in ["initContainers/0/name", "initContainers/1/name"] {
+            assert_eq!(of(&body, name), of(&ours, name), "{name}");
         }
     }
 }

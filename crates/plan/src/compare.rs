@@ -318,7 +318,7 @@ impl Found {
                     }
                 }
             }
-            (Value::Array(items), Value::Array(_)) if is_list_of_elements(ours) => {
+            (Value::Array(items), Value::Array(_)) if ours.is_some_and(fields::has_elements) => {
                 let node = ours.and_then(Value::as_object);
                 for item in items {
                     self.wanted_element(path, item, live, node);
@@ -427,15 +427,6 @@ impl Found {
             }
         }
     }
-}
-
-/// Reports whether the list is one of elements with owners of their own (list type map or set).
-/// Else it is owned as a whole.
-fn is_list_of_elements(node: Option<&Value>) -> bool {
-    node.and_then(Value::as_object).is_some_and(|node| {
-        node.keys()
-            .any(|key| key.starts_with("k:") || key.starts_with("v:"))
-    })
 }
 
 /// An element by the keys that the API server knows the others of its list by. `None` if it does

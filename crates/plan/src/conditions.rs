@@ -7,6 +7,7 @@ use serde_json::Value;
 use weft_api::Condition;
 
 use crate::{
+    Deviation, Drift,
     drift::{self, PAUSE_ANNOTATION},
     escape,
     health::whole_seconds,
@@ -183,22 +184,47 @@ fn paused_by(paused: &Paused, removing: bool) -> Verdict {
 }
 
 fn drifted(report: &Report) -> Verdict {
+    let (asked_for, resisting): (Vec<_>, Vec<_>) =
+        report.drift.iter().cloned().partition(Drift::is_asked_for);
+    let (altered, contested): (Vec<_>, Vec<_>) = resisting
+        .into_iter()
+        .partition(|drift| matches!(drift.deviation, Deviation::Altered { .. }));
     let (reason, why) = match report.paused {
         Some(_) => ("ResourcePaused", "the resource is paused"),
         None => ("Reported", "driftPolicy is Report"),
     };
-    let count = match report.drift.len() {
-        1 => "1 object is not as it should be and is".to_owned(),
-        count => format!("{count} objects are not as they should be and are"),
+    let count = |drift: &[Drift]| match drift.len() {
+        1 => "1 object is not as it should be".to_owned(),
+        count => format!("{count} objects are not as they should be"),
     };
-    verdict(
-        true,
-        reason,
-        format!(
-            "{count} left so, since {why}: {}",
-            drift::human(&report.drift)
-        ),
-    )
+    let verb = |drift: &[Drift]| if drift.len() == 1 { "is" } else { "are" };
+    let mut parts = Vec::new();
+    if !asked_for.is_empty() {
+        let (count, verb, names) = (
+            count(&asked_for),
+            verb(&asked_for),
+            drift::human(&asked_for),
+        );
+        parts.push((
+            reason,
+            format!("{count} and {verb} left so, since {why}: {names}"),
+        ));
+    }
+    if !altered.is_empty() {
+        let (count, names) = (count(&altered), drift::human(&altered));
+        parts.push(("Altered", format!(
+            "{count}, because an admission policy or webhook changes what Weft applies. Weft applies it again when a policy or webhook changes, and after pauses of up to 5 minutes where it cannot see that: {names}"
+        )));
+    }
+    if !contested.is_empty() {
+        let (count, names) = (count(&contested), drift::human(&contested));
+        parts.push(("Contested", format!(
+            "{count}, because another client writes a field again each time. Weft repairs it after pauses of up to 5 minutes, until the other one stops: {names}"
+        )));
+    }
+    let reason = parts.first().map(|(reason, _)| *reason).unwrap_or_default();
+    let texts: Vec<_> = parts.into_iter().map(|(_, text)| text).collect();
+    verdict(true, reason, texts.join("\n"))
 }
 
 /// Reports whether the resource asks for something that a pause keeps from being done.
@@ -285,6 +311,22 @@ fn degraded(report: &Report) -> Verdict {
             ),
         );
     }
+    let harmed: Vec<_> = report
+        .drift
+        .iter()
+        .filter(|drift| drift.harms())
+        .cloned()
+        .collect();
+    if !harmed.is_empty() {
+        return verdict(
+            true,
+            "ObjectsAltered",
+            format!(
+                "others have changed what a component needs, see the condition Drifted: {}",
+                drift::human(&harmed)
+            ),
+        );
+    }
     let stuck = rollouts(report, |rollout| match rollout {
         Rollout::Stuck { message, .. } => Some(message),
         _ => None,
@@ -347,10 +389,10 @@ fn progressing(report: &Report, degraded: &Verdict) -> Verdict {
             "what the configuration asks for waits for the end of the pause",
         );
     }
-    if degraded.status && degraded.reason == "ObjectsMissing" {
+    if degraded.status && matches!(degraded.reason, "ObjectsMissing" | "ObjectsAltered") {
         return verdict(
             false,
-            "ObjectsMissing",
+            degraded.reason,
             "somebody has to act: the Degraded condition says what is wrong and what to do",
         );
     }
@@ -382,6 +424,12 @@ fn available(report: &Report, degraded: &Verdict, progressing: &Verdict) -> Verd
         )
     } else if degraded.status && degraded.reason == "ObjectsMissing" {
         verdict(false, "Failing", "objects are missing: see Degraded")
+    } else if degraded.status && degraded.reason == "ObjectsAltered" {
+        verdict(
+            false,
+            "Failing",
+            "others have changed objects: see Degraded",
+        )
     } else if degraded.status {
         verdict(
             false,
@@ -427,7 +475,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::{
-        Deviation, Difference, Drift, ObjectKey, Problem, Refusal, What, kinds,
+        Difference, ObjectKey, Problem, Refusal, What, kinds,
         report::{Blocked, Failure, UnitReport, WorkloadReport},
     };
     use serde_json::json;

@@ -14,6 +14,28 @@ const OF_NAMESPACES: [&str; 5] = [
     "NamespaceFinalizersRemaining",
 ];
 
+/// The way back for the namespace of a domain's operands, see [`gone_with_roles`].
+const INSTALL_AGAIN: &str = "apply the output of `weft manifests` again, which has the namespace and the operator's roles in it";
+
+/// Returns the message about an object that another user has deleted and that is not gone.
+/// `is_of_installation` is true for a namespace that the installation makes, because the operator
+/// has no permission to create it.
+pub fn being_deleted(object: &Value, is_of_installation: bool) -> String {
+    let waits_for = waits_for(object, None);
+    let next = if is_of_installation {
+        format!("Weft may not create it again: when it is gone, {INSTALL_AGAIN}")
+    } else {
+        "Weft creates it again when it is gone".to_owned()
+    };
+    format!("another user has deleted it, and it waits for {waits_for}. {next}")
+}
+
+/// Returns the message about a namespace that the installation makes and that is gone. The
+/// operator's roles in it are gone as well.
+pub fn gone_with_roles() -> String {
+    format!("it is gone, and Weft may not create it: {INSTALL_AGAIN}")
+}
+
 /// Describes the obstacles to the deletion of an object with a `deletionTimestamp`, in words that
 /// follow "it waits for": finalizers, the contents of a namespace, the grace period of a pod. `but`
 /// is a finalizer that is not named, as of whoever asks. `object` should be as the API server has
@@ -121,6 +143,26 @@ mod tests {
                 "{metadata}"
             );
         }
+    }
+
+    #[test]
+    fn only_what_weft_may_create_is_promised_to_come_back() {
+        let namespace = json!({"kind": "Namespace", "metadata": {"name": "n"}});
+        let waits = "another user has deleted it, and it waits for what is in it to be gone. ";
+        let promise = being_deleted(&namespace, false);
+        assert_eq!(
+            promise.strip_prefix(waits),
+            Some("Weft creates it again when it is gone")
+        );
+        let way_back = "apply the output of `weft manifests` again, which has the namespace and the operator's roles in it";
+        let explained = being_deleted(&namespace, true);
+        assert_eq!(
+            explained.strip_prefix(waits),
+            Some(&*format!(
+                "Weft may not create it again: when it is gone, {way_back}"
+            ))
+        );
+        assert!(gone_with_roles().ends_with(way_back));
     }
 
     #[test]

@@ -23,6 +23,9 @@ pub const PAUSE_ANNOTATION: &str = "weft.network/pause";
 /// that status stays small, however much has been changed.
 const LISTED: (usize, usize, usize) = (10, 5, 100);
 
+/// How many policies and webhooks a message names.
+const NAMED: usize = 3;
+
 /// Returns the value of the pause annotation, unless it is absent or `false`. Other texts than
 /// `true` count as it: whoever writes `yes` wants a pause, and nothing is lost by one.
 pub fn pause(resource: &Value) -> Option<&str> {
@@ -138,6 +141,21 @@ pub enum Deviation {
     Changed(Vec<Difference>),
     /// It is not there yet.
     Pending,
+    /// The API server answers with other values than Weft applies: an admission policy or a webhook
+    /// changes them.
+    Altered {
+        /// The fields that differ.
+        differences: Vec<Difference>,
+        /// The names of the policies and webhooks that may do it, for people. Empty if none is known.
+        by: Vec<String>,
+    },
+    /// Another client writes a field again each time that Weft has put it right.
+    Contested {
+        /// The fields that differ.
+        differences: Vec<Difference>,
+        /// The field manager of the client, as far as it is known.
+        by: String,
+    },
     /// It is there and not wanted any more.
     Unwanted,
 }
@@ -148,11 +166,24 @@ impl Drift {
         matches!(self.deviation, Deviation::Missing | Deviation::BeingDeleted)
     }
 
+    /// Reports whether the resource asks for this deviation, by `driftPolicy` or a pause.
+    pub fn is_asked_for(&self) -> bool {
+        !matches!(
+            self.deviation,
+            Deviation::Altered { .. } | Deviation::Contested { .. }
+        )
+    }
+
+    /// Reports whether the object may fail to do its task, see [`Deviation::harms`].
+    pub fn harms(&self) -> bool {
+        self.deviation.harms()
+    }
+
     /// The weight: what is worse comes first, since a list may be cut.
     pub fn rank(&self) -> usize {
         match self.deviation {
             Deviation::Missing | Deviation::BeingDeleted => 0,
-            Deviation::Changed(_) => 1,
+            Deviation::Changed(_) | Deviation::Altered { .. } | Deviation::Contested { .. } => 1,
             Deviation::Pending => 2,
             Deviation::Unwanted => 3,
         }
@@ -165,21 +196,7 @@ impl Drift {
 
     /// The object and the first field, for people: `DaemonSet n/multus (spec.x)`.
     pub fn human(&self) -> String {
-        let what = match &self.deviation {
-            Deviation::Missing => "missing".to_owned(),
-            Deviation::BeingDeleted => "being deleted".to_owned(),
-            Deviation::Pending => "not there yet".to_owned(),
-            Deviation::Unwanted => "not wanted any more".to_owned(),
-            Deviation::Changed(differences) => {
-                let mut paths = visible(differences).map(|difference| difference.path.as_str());
-                let first = paths.next().unwrap_or_default().to_owned();
-                match paths.count() {
-                    0 => first,
-                    more => format!("{first} and {more} more"),
-                }
-            }
-        };
-        format!("{} ({what})", self.object.human())
+        format!("{} ({})", self.object.human(), self.deviation.human())
     }
 
     fn listed(&self) -> DriftedObject {
@@ -188,10 +205,9 @@ impl Drift {
             Deviation::BeingDeleted => ("BeingDeleted", Vec::new()),
             Deviation::Pending => ("Pending", Vec::new()),
             Deviation::Unwanted => ("Unwanted", Vec::new()),
-            Deviation::Changed(differences) => (
-                "Changed",
-                visible(differences).take(LISTED.1).map(field).collect(),
-            ),
+            Deviation::Changed(differences) => ("Changed", fields(differences)),
+            Deviation::Altered { differences, .. } => ("Altered", fields(differences)),
+            Deviation::Contested { differences, .. } => ("Contested", fields(differences)),
         };
         let ObjectKey {
             kind,
@@ -208,6 +224,92 @@ impl Drift {
     }
 }
 
+impl Difference {
+    /// The whole object is gone.
+    #[must_use]
+    pub fn gone() -> Self {
+        Self {
+            path: String::new(),
+            what: What::Missing {
+                desired: Value::Null,
+            },
+        }
+    }
+
+    /// Reports whether the whole object is gone.
+    fn is_gone(&self) -> bool {
+        self.path.is_empty()
+    }
+
+    /// A field with its value, and the value that it should have, for people.
+    #[must_use]
+    pub fn instead(&self) -> String {
+        let (path, text) = (&self.path, |value: &Value| shortened(value, LISTED.2));
+        match &self.what {
+            What::Missing { desired } => format!("{path} is missing instead of {}", text(desired)),
+            What::Changed { live, desired } => {
+                format!("{path} is {} instead of {}", text(live), text(desired))
+            }
+            What::Added { live, .. } | What::Dropped { live } => {
+                format!("{path} is {} and should not be there", text(live))
+            }
+            What::Unowned => path.clone(),
+        }
+    }
+}
+
+impl Deviation {
+    /// Reports whether the object may fail to do its task by what others have made of it. Labels,
+    /// annotations, scheduling, resources and additions leave the task as it is, and so does the
+    /// same image from a mirror.
+    pub fn harms(&self) -> bool {
+        match self {
+            Self::Altered { differences, .. } | Self::Contested { differences, .. } => {
+                differences.iter().any(matters)
+            }
+            Self::Missing | Self::BeingDeleted => true,
+            Self::Changed(_) | Self::Pending | Self::Unwanted => false,
+        }
+    }
+
+    /// The deviation with its first field, for people.
+    pub fn human(&self) -> String {
+        match self {
+            Self::Missing => "missing".to_owned(),
+            Self::BeingDeleted => "being deleted".to_owned(),
+            Self::Pending => "not there yet".to_owned(),
+            Self::Unwanted => "not wanted any more".to_owned(),
+            Self::Changed(differences) => first(differences, |one| one.path.clone()),
+            Self::Altered { differences, by } => {
+                format!(
+                    "{}{}",
+                    first(differences, Difference::instead),
+                    suspects(by)
+                )
+            }
+            Self::Contested { differences, by } if differences.iter().any(Difference::is_gone) => {
+                format!("deleted again and again by {by}")
+            }
+            Self::Contested { differences, by } => {
+                format!("{} by {by}", first(differences, Difference::instead))
+            }
+        }
+    }
+}
+
+/// Those that may have changed an object, as the end of a sentence. Empty if none is known.
+fn suspects(names: &[String]) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    let named = names.iter().take(NAMED).cloned().collect::<Vec<_>>();
+    let more = match names.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("; {}{more} may do it", named.join(", "))
+}
+
 /// The objects for people, the first few of them.
 pub(crate) fn human(drift: &[Drift]) -> String {
     let mut names: Vec<_> = drift.iter().take(LISTED.0).map(Drift::human).collect();
@@ -220,6 +322,56 @@ pub(crate) fn human(drift: &[Drift]) -> String {
 /// `status.drift`
 pub fn listed(drift: &[Drift]) -> Vec<DriftedObject> {
     drift.iter().take(LISTED.0).map(Drift::listed).collect()
+}
+
+/// The first difference, and how many more there are.
+fn first(differences: &[Difference], text: impl Fn(&Difference) -> String) -> String {
+    let mut all = visible(differences);
+    let first = all.next().map(text).unwrap_or_default();
+    match all.count() {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
+/// Parts of a path below which a difference leaves the task of an object as it is.
+const HARMLESS: [&str; 14] = [
+    ".metadata.annotations",
+    ".metadata.labels",
+    ".resources.",
+    ".tolerations",
+    ".nodeSelector",
+    ".affinity",
+    ".priorityClassName",
+    ".schedulerName",
+    ".topologySpreadConstraints",
+    ".terminationGracePeriodSeconds",
+    ".imagePullSecrets",
+    ".imagePullPolicy",
+    ".revisionHistoryLimit",
+    ".minReadySeconds",
+];
+
+fn matters(difference: &Difference) -> bool {
+    let path = &difference.path;
+    let is_harmless =
+        path.starts_with("metadata.") || HARMLESS.iter().any(|part| path.contains(part));
+    match &difference.what {
+        What::Unowned | What::Added { .. } => false,
+        What::Changed { live, desired } if path.ends_with(".image") => {
+            // The last part of the path, with tag or digest.
+            let name = |image: &Value| {
+                let text = image.as_str().unwrap_or_default();
+                text.rsplit('/').next().unwrap_or_default().to_owned()
+            };
+            name(live) != name(desired)
+        }
+        _ => !is_harmless,
+    }
+}
+
+fn fields(differences: &[Difference]) -> Vec<DriftedField> {
+    visible(differences).take(LISTED.1).map(field).collect()
 }
 
 fn visible(differences: &[Difference]) -> impl Iterator<Item = &Difference> {
@@ -357,6 +509,35 @@ mod tests {
         );
         assert_eq!(shown(What::Dropped { live: two }), (None, text("2"), None));
         assert_eq!(shown(What::Unowned), (None, None, None));
+    }
+
+    #[test]
+    fn a_message_names_a_few_of_those_that_may_alter_an_object() {
+        let says = |by: &[&str]| {
+            let image = Difference {
+                path: "image".into(),
+                what: What::Changed {
+                    live: "theirs".into(),
+                    desired: "ours".into(),
+                },
+            };
+            let deviation = Deviation::Altered {
+                differences: vec![image],
+                by: by.iter().map(|name| (*name).to_owned()).collect(),
+            };
+            deviation.human()
+        };
+        let differs = "image is \"theirs\" instead of \"ours\"";
+        assert_eq!(says(&[]), differs);
+        assert_eq!(says(&["a"]), format!("{differs}; a may do it"));
+        assert_eq!(
+            says(&["a", "b", "c"]),
+            format!("{differs}; a, b, c may do it")
+        );
+        assert_eq!(
+            says(&["a", "b", "c", "d", "e"]),
+            format!("{differs}; a, b, c and 2 more may do it")
+        );
     }
 
     #[test]

@@ -40,6 +40,10 @@ pub struct Facts {
     pub foreign_flannel: Option<ForeignFlannel>,
     /// The NMStates of others, by name: those without the label of a resource of Weft's.
     pub foreign_nmstates: BTreeSet<String>,
+    /// The blocks of addresses that the API server gives to Services by default, at most one a
+    /// family: `spec.cidrs` of the ServiceCIDR `kubernetes`, which the API server makes from
+    /// `--service-cluster-ip-range`. Empty if that is not known.
+    pub service_cidrs: Vec<String>,
 }
 
 /// Settings that the nodes use now, from `net-conf.json` and `cni-conf.json` of a running Flannel.
@@ -52,10 +56,17 @@ pub struct ForeignFlannel {
     pub port: Option<i64>,
     /// `Backend.VNI`.
     pub vni: Option<i64>,
+    /// `Backend.MTU` in bytes: that of the link below the back end.
+    pub mtu: Option<i64>,
+    /// `Backend.DirectRouting`.
+    pub direct_routing: Option<bool>,
     /// `EnableNFTables`.
     pub enable_nf_tables: Option<bool>,
     /// The type of the plugin that connects pods: the first one of the list.
     pub cni_plugin: Option<String>,
+    /// The other settings of `net-conf.json` that are not as by default, by their place, such as
+    /// `Backend.GBP`, with their values as JSON. The value of `PSK`, a secret, is left out.
+    pub others: BTreeMap<String, String>,
 }
 
 impl ForeignFlannel {
@@ -68,15 +79,94 @@ impl ForeignFlannel {
                 .unwrap_or(Value::Null)
         };
         let (net, cni) = (file("net-conf.json"), file("cni-conf.json"));
-        let backend = &net["Backend"];
+        let backend = net_setting(&net, "Backend");
+        let number = |key: &str| net_setting(backend, key).as_i64();
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        Self {
-            backend: text(&backend["Type"]),
-            port: backend["Port"].as_i64().or(backend["ListenPort"].as_i64()),
-            vni: backend["VNI"].as_i64(),
-            enable_nf_tables: net["EnableNFTables"].as_bool(),
-            cni_plugin: text(&cni["plugins"][0]["type"]).or(text(&cni["type"])),
+        let port = number("Port").or(number("ListenPort"));
+        let mut others = other_settings("", &net, &NET_SETTINGS);
+        others.extend(other_settings("Backend.", backend, &BACKEND_SETTINGS));
+        let kind = match net_setting(backend, "Type") {
+            // flanneld takes this one then.
+            Value::Null if net.is_object() && backend.is_null() => Some("udp".to_owned()),
+            kind => text(kind),
+        };
+        // Weft's is the next one after that of IPv4.
+        let port_v6 = number("ListenPortV6").unwrap_or(WIREGUARD_PORT_V6);
+        if kind.as_deref() == Some("wireguard")
+            && net_setting(&net, "EnableIPv6") == true
+            && port.unwrap_or(WIREGUARD_PORT).checked_add(1) != Some(port_v6)
+        {
+            others.insert("Backend.ListenPortV6".to_owned(), port_v6.to_string());
         }
+        Self {
+            backend: kind,
+            port,
+            vni: number("VNI"),
+            mtu: number("MTU"),
+            direct_routing: net_setting(backend, "DirectRouting").as_bool(),
+            enable_nf_tables: net_setting(&net, "EnableNFTables").as_bool(),
+            cni_plugin: text(&cni["plugins"][0]["type"]).or(text(&cni["type"])),
+            others,
+        }
+    }
+}
+
+/// The settings of `net-conf.json` that are kept elsewhere: addresses by `spec.clusterNetworks`,
+/// the rest by the fields above.
+const NET_SETTINGS: [&str; 6] = [
+    "Backend",
+    "EnableIPv4",
+    "EnableIPv6",
+    "EnableNFTables",
+    "IPv6Network",
+    "Network",
+];
+/// The same for its `Backend`.
+const BACKEND_SETTINGS: [&str; 7] = [
+    "DirectRouting",
+    "ListenPort",
+    "ListenPortV6",
+    "MTU",
+    "Port",
+    "Type",
+    "VNI",
+];
+/// flanneld's ports of WireGuard, if the file gives none. The one of IPv6 does not follow the other.
+const WIREGUARD_PORT: i64 = 51820;
+const WIREGUARD_PORT_V6: i64 = 51821;
+
+/// A setting as flanneld, which is written in Go, finds it: without regard to case.
+fn net_setting<'a>(settings: &'a Value, name: &str) -> &'a Value {
+    let mut all = settings.as_object().into_iter().flatten();
+    all.find(|(key, _)| key.eq_ignore_ascii_case(name))
+        .map_or(&Value::Null, |(_, value)| value)
+}
+
+/// The settings with another name than these that are not as by default.
+fn other_settings(place: &str, settings: &Value, known: &[&str]) -> BTreeMap<String, String> {
+    let is_known = |key: &str| known.iter().any(|name| name.eq_ignore_ascii_case(key));
+    let all = settings.as_object().into_iter().flatten();
+    all.filter(|(key, value)| !is_known(key) && !is_default(value))
+        .map(|(key, value)| {
+            let is_secret = key.eq_ignore_ascii_case("PSK");
+            let value = if is_secret {
+                String::new()
+            } else {
+                value.to_string()
+            };
+            (format!("{place}{key}"), value)
+        })
+        .collect()
+}
+
+/// A value that flanneld takes if a setting is left out.
+fn is_default(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        // The mode of WireGuard: an interface for each address family.
+        Value::String(text) => text.is_empty() || text == "separate",
+        _ => false,
     }
 }
 
@@ -107,6 +197,11 @@ pub struct Node {
     pub pod_cidrs: Vec<String>,
     /// Its IP addresses in `status.addresses`.
     pub addresses: Vec<IpAddr>,
+    /// True if it carries the label of a control-plane node, the old one with `master` included.
+    pub is_control_plane: bool,
+    /// Of a control-plane node: its first taint that keeps new pods off, as `key:effect`. Taints that
+    /// Kubernetes sets by itself while a node has a problem do not count.
+    pub taint: Option<String>,
 }
 
 /// A stream of objects that facts are made from.
@@ -126,6 +221,8 @@ pub enum Fact {
     Flannel,
     /// NMStates: whether somebody has said how the node agent is to be deployed.
     NmStates,
+    /// The ServiceCIDR `kubernetes`. Clusters before Kubernetes 1.33 do not serve the kind.
+    ServiceCidr,
 }
 
 /// Objects to look at: all of a kind, or those that a selector chooses.
@@ -145,7 +242,7 @@ pub struct Selection {
 
 impl Fact {
     /// All facts.
-    pub const ALL: [Fact; 7] = [
+    pub const ALL: [Fact; 8] = [
         Fact::Definitions,
         Fact::ApiServer,
         Fact::Nodes,
@@ -153,6 +250,7 @@ impl Fact {
         Fact::KubeProxy,
         Fact::Flannel,
         Fact::NmStates,
+        Fact::ServiceCidr,
     ];
 
     /// The objects to watch.
@@ -182,6 +280,10 @@ impl Fact {
             Fact::NmStates => Selection {
                 metadata_only: true,
                 ..all(kinds::NMSTATE)
+            },
+            Fact::ServiceCidr => Selection {
+                fields: "metadata.name=kubernetes",
+                ..all(kinds::SERVICE_CIDR)
             },
             Fact::Flannel => Selection {
                 namespace: Some("kube-flannel"),
@@ -221,6 +323,7 @@ impl Fact {
                     MICROK8S: Live::of(object).label(MICROK8S),
                     "podCIDRs": object["spec"]["podCIDRs"],
                     "addresses": addresses(object),
+                    "controlPlane": control_plane(object),
                 })
             }
             Fact::OpenShiftNetwork => Value::Bool(object["spec"]["disableMultiNetwork"] == true),
@@ -233,6 +336,7 @@ impl Fact {
             // One that is being deleted counts until it is gone: its agents go first.
             Fact::NmStates if Live::of(object).label(OWNER_LABEL).is_some() => Value::Null,
             Fact::NmStates => Value::Bool(true),
+            Fact::ServiceCidr => object["spec"]["cidrs"].clone(),
         }
     }
 }
@@ -245,9 +349,35 @@ fn addresses(node: &Value) -> Vec<&Value> {
         .collect()
 }
 
+/// The labels of control-plane nodes
+/// (<https://kubernetes.io/docs/reference/labels-annotations-taints/>).
+const CONTROL_PLANE: [&str; 2] = [
+    "node-role.kubernetes.io/control-plane",
+    "node-role.kubernetes.io/master",
+];
+
+/// The taint of a control-plane node that keeps new pods off, in a list of none or one. Null for
+/// another node.
+fn control_plane(node: &Value) -> Value {
+    let labels = &node["metadata"]["labels"];
+    if CONTROL_PLANE.iter().all(|label| labels[*label].is_null()) {
+        return Value::Null;
+    }
+    let taints = node["spec"]["taints"].as_array().into_iter().flatten();
+    let lasting = taints.filter_map(|taint| {
+        let (key, effect) = (text(taint, "key"), text(taint, "effect"));
+        let is_of_kubernetes =
+            key.starts_with("node.kubernetes.io/") || key.starts_with("node.cloudprovider.");
+        let keeps_off = matches!(effect, "NoSchedule" | "NoExecute");
+        (keeps_off && !is_of_kubernetes).then(|| format!("{key}:{effect}"))
+    });
+    lasting.take(1).collect()
+}
+
 /// Reports whether anything depends on the definition of this name.
 fn matters(definition: &str) -> bool {
     definition == OPENSHIFT
+        || KUBEVIRT.contains(&definition)
         || kinds::ALL
             .iter()
             .any(|kind| kind.is_optional() && kind.definition() == definition)
@@ -255,6 +385,12 @@ fn matters(definition: &str) -> bool {
 
 /// The label of MicroK8s' nodes.
 const MICROK8S: &str = "microk8s.io/cluster";
+
+/// The definitions of KubeVirt's virtual machines, which programs of add-ons watch.
+pub const KUBEVIRT: [&str; 2] = [
+    "virtualmachines.kubevirt.io",
+    "virtualmachineinstances.kubevirt.io",
+];
 
 /// The definition of a kind that every OpenShift 4 has, and nothing else.
 pub const OPENSHIFT: &str = "clusterversions.config.openshift.io";
@@ -268,6 +404,7 @@ impl Facts {
             .iter()
             .filter(|kind| kind.is_optional())
             .map(Kind::definition)
+            .chain(KUBEVIRT.map(str::to_owned))
             .collect();
         let mut openshift = optional.clone();
         openshift.insert(OPENSHIFT.to_owned());
@@ -310,6 +447,8 @@ impl Facts {
                         .flatten()
                         .filter_map(|ip| ip.as_str()?.parse().ok())
                         .collect(),
+                    is_control_plane: view["controlPlane"].is_array(),
+                    taint: view["controlPlane"][0].as_str().map(str::to_owned),
                 };
                 self.nodes.insert(name.to_owned(), node);
             }
@@ -320,6 +459,12 @@ impl Facts {
                 self.openshift_network = Some(OpenShiftNetwork {
                     multi_network_is_disabled: *view == true,
                 })
+            }
+            Fact::ServiceCidr => {
+                let cidrs = view.as_array().into_iter().flatten();
+                self.service_cidrs = cidrs
+                    .filter_map(|cidr| cidr.as_str().map(str::to_owned))
+                    .collect();
             }
         }
     }
@@ -382,11 +527,16 @@ mod tests {
         let definition = |name: &str| (Fact::Definitions, json!({"metadata": {"name": name}}));
         let plain = facts(&[
             definition("certificates.cert-manager.io"),
+            definition("virtualmachines.kubevirt.io"),
             definition("widgets.example.com"),
         ]);
         assert_eq!(
             plain.definitions,
-            ["certificates.cert-manager.io".to_owned()].into(),
+            [
+                "certificates.cert-manager.io".to_owned(),
+                "virtualmachines.kubevirt.io".to_owned()
+            ]
+            .into(),
             "of the others nothing is kept"
         );
         assert!(
@@ -454,6 +604,34 @@ mod tests {
             ("Talos (v1.10.3)", "linux")
         );
         assert!(facts.nodes["n"].pod_cidrs.is_empty() && facts.nodes["n"].addresses.is_empty());
+    }
+
+    #[test]
+    fn a_control_plane_node_has_the_taint_that_keeps_pods_off() {
+        let node = |label: &str, taints: Value| {
+            let found = facts(&[(
+                Fact::Nodes,
+                json!({"metadata": {"name": "n", "labels": {label: ""}}, "spec": {"taints": taints}}),
+            )]);
+            let node = found.nodes["n"].clone();
+            (node.is_control_plane, node.taint)
+        };
+        let taint = |key: &str, effect: &str| json!({"key": key, "effect": effect});
+        let role = "node-role.kubernetes.io/control-plane";
+        let tainted = Some(format!("{role}:NoSchedule"));
+        let all = json!([
+            taint("node.kubernetes.io/unschedulable", "NoSchedule"),
+            taint("soft", "PreferNoSchedule"),
+            taint(role, "NoSchedule"),
+            taint("CriticalAddonsOnly", "NoExecute")
+        ]);
+        assert_eq!(node(role, all.clone()), (true, tainted));
+        assert_eq!(
+            node("node-role.kubernetes.io/master", json!([])),
+            (true, None)
+        );
+        assert_eq!(node(role, Value::Null), (true, None));
+        assert_eq!(node("a", all), (false, None));
     }
 
     #[test]
@@ -552,10 +730,10 @@ mod tests {
         let text = |text: &str| Some(text.to_owned());
         let expected = ForeignFlannel {
             backend: text("vxlan"),
-            port: None,
             vni: Some(7),
             enable_nf_tables: Some(false),
             cni_plugin: text("flannel"),
+            ..ForeignFlannel::default()
         };
         assert_eq!(found, expected);
         map["metadata"]["labels"] = json!({OWNER_LABEL: "networkconfig.default"});
@@ -564,6 +742,69 @@ mod tests {
             None,
             "Weft's own"
         );
+    }
+
+    #[test]
+    fn the_service_cidr_of_the_api_server_has_the_blocks_of_services() {
+        let of = |spec: Value| {
+            facts(&[(
+                Fact::ServiceCidr,
+                json!({"metadata": {"name": "kubernetes"}, "spec": spec}),
+            )])
+            .service_cidrs
+        };
+        let both = ["10.96.0.0/16", "fd00:96::/112"];
+        assert_eq!(of(json!({"cidrs": both})), both);
+        assert!(of(json!({})).is_empty() && of(json!({"cidrs": [7]})).is_empty());
+        assert!(facts(&[]).service_cidrs.is_empty());
+    }
+
+    #[test]
+    fn each_setting_of_a_foreign_flannel_is_known() {
+        let of = |net: Value| {
+            ForeignFlannel::of(&json!({"net-conf.json": net.to_string(), "cni-conf.json": "{}"}))
+        };
+        // Go reads keys in any case.
+        let vxlan = of(json!({
+            "Network": "10.244.0.0/16", "SubnetLen": 26, "SubnetMin": "10.244.0.64", "Backend": {
+                "type": "vxlan", "directRouting": true, "MTU": 1400, "GBP": true, "Learning": false,
+                "MacPrefix": "0a-01"
+            }
+        }));
+        assert_eq!((vxlan.mtu, vxlan.direct_routing), (Some(1400), Some(true)));
+        let others = |found: &ForeignFlannel| {
+            let pairs = found.others.iter();
+            pairs
+                .map(|(key, value)| format!("{key}={value}"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            others(&vxlan),
+            [
+                "Backend.GBP=true",
+                r#"Backend.MacPrefix="0a-01""#,
+                "SubnetLen=26",
+                r#"SubnetMin="10.244.0.64""#
+            ]
+        );
+        let wireguard = of(json!({"EnableIPv6": true, "Backend": {
+            "Type": "wireguard", "PSK": "k3y", "PersistentKeepaliveInterval": 25, "Mode": "auto",
+            "ListenPortV6": 51830
+        }}));
+        assert_eq!(
+            others(&wireguard),
+            [
+                "Backend.ListenPortV6=51830",
+                r#"Backend.Mode="auto""#,
+                "Backend.PSK=",
+                "Backend.PersistentKeepaliveInterval=25"
+            ]
+        );
+        let by_default = of(json!({"EnableIPv6": true, "Backend": {
+            "Type": "wireguard", "PSK": "", "PersistentKeepaliveInterval": 0, "Mode": "separate",
+            "ListenPort": 51820, "ListenPortV6": 51821
+        }}));
+        assert_eq!(by_default.others, BTreeMap::new());
     }
 
     #[test]

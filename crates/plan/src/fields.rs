@@ -22,8 +22,38 @@ pub(crate) fn entries_of_others<'a>(
     live: &'a Value,
     manager: &str,
 ) -> impl Iterator<Item = &'a Value> {
-    entries(live).filter(move |entry| {
-        !is_ours(entry, manager) && entry["subresource"].as_str().unwrap_or_default().is_empty()
+    entries(live).filter(move |entry| !is_ours(entry, manager) && is_of_object(entry))
+}
+
+/// Returns the manager that last wrote a field of this object, unless that is Weft. `path` is in the
+/// form of [`Difference::path`](crate::Difference::path).
+#[must_use]
+pub fn writer(live: &Value, path: &str) -> Option<String> {
+    let writes = |entry: &&Value| {
+        let manager = entry["manager"].as_str().unwrap_or_default();
+        !manager.starts_with("weft/") && covers(&entry["fieldsV1"], "", path)
+    };
+    // Times of RFC 3339 in UTC have the order of their texts.
+    let last = entries(live)
+        .filter(writes)
+        .max_by_key(|entry| entry["time"].as_str().unwrap_or_default())?;
+    last["manager"].as_str().map(str::to_owned)
+}
+
+/// Reports whether a tree has this field, or a map or list around it as a whole.
+fn covers(tree: &Value, at: &str, path: &str) -> bool {
+    let mut children = tree.as_object().into_iter().flatten();
+    children.any(|(key, child)| {
+        let Some(selector) = Selector::parse(key) else {
+            return false;
+        };
+        let here = selector.path(at);
+        let is_leaf = child.as_object().is_none_or(Map::is_empty);
+        match path.strip_prefix(&here) {
+            Some("") => true,
+            Some(rest) if rest.starts_with(['.', '[']) => is_leaf || covers(child, &here, path),
+            _ => false,
+        }
     })
 }
 
@@ -37,6 +67,90 @@ pub(crate) fn is_autoscaled(live: &Value) -> bool {
     })
 }
 
+/// The entries by which the specification was applied on the server.
+pub(crate) fn appliers(live: &Value) -> impl Iterator<Item = &Value> {
+    entries(live).filter(|entry| {
+        entry["operation"] == APPLY
+            && is_of_object(entry)
+            && entry.pointer("/fieldsV1/f:spec").is_some()
+    })
+}
+
+/// The entry that wrote an annotation otherwise than by server-side apply.
+pub(crate) fn annotated_by<'a>(live: &'a Value, annotation: &str) -> Option<&'a Value> {
+    let field = format!("f:{annotation}");
+    entries(live).find(|entry| {
+        entry["operation"] != APPLY
+            && !entry["fieldsV1"]["f:metadata"]["f:annotations"][&field].is_null()
+    })
+}
+
+/// The tree of fields that all entries but this one have together, those of status and other
+/// subresources left out.
+pub(crate) fn of_all_but(live: &Value, entry: &Value) -> Value {
+    let mut together = Value::Object(Map::new());
+    for other in entries(live).filter(|other| is_of_object(other) && !std::ptr::eq(*other, entry)) {
+        merge(&mut together, &other["fieldsV1"]);
+    }
+    together
+}
+
+/// The tree of all fields of a value, lists as a whole.
+pub(crate) fn tree(value: &Value) -> Value {
+    let fields = value.as_object().into_iter().flatten();
+    Value::Object(
+        fields
+            .map(|(field, value)| (format!("f:{field}"), tree(value)))
+            .collect(),
+    )
+}
+
+/// How many fields of a value a tree has.
+pub(crate) fn shared(tree: &Value, value: &Value) -> usize {
+    let is_leaf = |value: &Value| value.as_object().is_none_or(Map::is_empty);
+    if tree.is_null() {
+        0
+    } else if is_leaf(tree) || is_leaf(value) {
+        1
+    } else {
+        let fields = value.as_object().into_iter().flatten();
+        fields
+            .map(|(field, value)| shared(&tree[format!("f:{field}")], value))
+            .sum()
+    }
+}
+
+/// Reports whether a node is that of a list whose elements have owners of their own (list type map
+/// or set). Else the list is owned as a whole.
+pub(crate) fn has_elements(node: &Value) -> bool {
+    node.as_object().is_some_and(|node| {
+        node.keys()
+            .any(|key| key.starts_with("k:") || key.starts_with("v:"))
+    })
+}
+
+/// The fields that identify the elements of a list. `None` for a set.
+pub(crate) fn element_keys(node: &Value) -> Option<Vec<String>> {
+    node.as_object()?.keys().find_map(|key| {
+        let Selector::Keys(keys) = Selector::parse(key)? else {
+            return None;
+        };
+        Some(keys.into_iter().map(|(key, _)| key).collect())
+    })
+}
+
+/// The part of a list's node that is about this element.
+pub(crate) fn element<'t>(node: &'t Value, item: &Value) -> Option<&'t Value> {
+    let list = Value::Array(vec![item.clone()]);
+    node.as_object()?
+        .iter()
+        .find_map(|(key, child)| Selector::parse(key)?.of(&list).map(|_| child))
+}
+
+fn is_of_object(entry: &Value) -> bool {
+    entry["subresource"].as_str().unwrap_or_default().is_empty()
+}
+
 fn entries(live: &Value) -> impl Iterator<Item = &Value> {
     live.pointer("/metadata/managedFields")
         .and_then(Value::as_array)
@@ -45,9 +159,7 @@ fn entries(live: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn is_ours(entry: &Value, manager: &str) -> bool {
-    entry["manager"] == manager
-        && entry["operation"] == APPLY
-        && entry["subresource"].as_str().unwrap_or_default().is_empty()
+    entry["manager"] == manager && entry["operation"] == APPLY && is_of_object(entry)
 }
 
 /// `managedFields` as they are after everything under `roots` that others own has become
@@ -61,7 +173,7 @@ pub(crate) fn taken_over(live: &Value, manager: &str, roots: &[&str]) -> Value {
         if is_ours(entry, manager) {
             merge(&mut ours, &entry["fieldsV1"]);
             our_entry = Some(entry.clone());
-        } else if !entry["subresource"].as_str().unwrap_or_default().is_empty() {
+        } else if !is_of_object(entry) {
             rest.push(entry.clone());
         } else {
             let mut theirs = entry.clone();

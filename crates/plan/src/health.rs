@@ -15,6 +15,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use weft_api::Condition;
 
+use crate::dropped;
+
 /// The types of the conditions, in the order in which they follow a resource's own conditions.
 pub const TYPES: [&str; 3] = ["Ready", "Reconciling", "Stalled"];
 
@@ -51,8 +53,8 @@ impl Cause {
 }
 
 impl Health {
-    /// Judges a resource by its conditions Available, Progressing and Degraded, and Blocked if it
-    /// has one.
+    /// Judges a resource by its conditions Available, Progressing and Degraded, and by Blocked and
+    /// FieldsDropped if it has them.
     pub fn of(conditions: &[Condition]) -> Self {
         let holds = |name: &str| {
             conditions
@@ -64,6 +66,9 @@ impl Health {
         }
         if let Some(degraded) = holds("Degraded") {
             return Self::Stalled(Cause::of(degraded));
+        }
+        if let Some(lost) = holds(dropped::CONDITION) {
+            return Self::Stalled(Cause::of(lost));
         }
         if let Some(progressing) = holds("Progressing") {
             return Self::Reconciling(Cause::of(progressing));
@@ -191,6 +196,15 @@ mod tests {
                 "Stalled=True ReasonOfAvailable"
             ],
             "a pause holds back what the user asks for"
+        );
+        let lossy = [("Available", "True"), ("FieldsDropped", "True")];
+        assert_eq!(
+            shown(&lossy),
+            [
+                "Ready=False ReasonOfFieldsDropped",
+                "Stalled=True ReasonOfFieldsDropped"
+            ],
+            "what gets lost cannot become as the user wants it"
         );
         assert_eq!(
             shown(&[("Available", "True"), ("Blocked", "True")]),

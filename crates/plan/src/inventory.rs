@@ -106,6 +106,12 @@ impl Inventory {
         }
     }
 
+    /// Reports whether this inventory has objects of a unit, and `wanted` has none.
+    pub fn has_lost(&self, unit: &str, wanted: &Inventory) -> bool {
+        let has = |inventory: &Inventory| inventory.objects.values().any(|of| of == unit);
+        has(self) && !has(wanted)
+    }
+
     /// Returns the objects of this inventory that must go if `wanted` lists the wanted ones.
     ///
     /// An object that another user creates later under the same name belongs to that user. An

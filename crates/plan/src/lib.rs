@@ -5,6 +5,7 @@
 //! `weft plan`, the operator and the tests run the same code. A domain (add-ons, cluster network,
 //! ...) implements [`Domain`]. Everything else here is common.
 
+pub mod admission;
 mod applied;
 mod body;
 mod certificate;
@@ -14,8 +15,10 @@ mod compare;
 mod conditions;
 mod decision;
 pub mod deletion;
+mod dependents;
 mod domain;
 pub mod drift;
+pub mod dropped;
 pub mod escape;
 mod facts;
 mod fields;
@@ -44,12 +47,18 @@ pub use conditions::{conditions, own_condition};
 pub use decision::{
     Decision, DriftPolicy, FieldChange, Input, LogLevel, Notice, Problem, Refusal, Wait,
 };
+pub use dependents::{Dependents, REMOVE_ANNOTATION};
 pub use domain::Domain;
 pub use drift::{Deviation, Drift, Freeze, PAUSE_ANNOTATION};
-pub use facts::{Fact, Facts, ForeignFlannel, Node, OPENSHIFT, OpenShiftNetwork, Selection};
+pub use facts::{
+    Fact, Facts, ForeignFlannel, KUBEVIRT, Node, OPENSHIFT, OpenShiftNetwork, Selection,
+};
+pub use fields::writer;
 pub use inventory::{Inventory, InventoryError};
 pub use live::{Live, condition, is_reference_to, text};
-pub use object::{Manifest, ManifestError, ObjectKey, canonical, parse_yaml};
+pub use object::{
+    Manifest, ManifestError, ObjectKey, canonical, canonical_lines, is_object_name, parse_yaml,
+};
 pub use object_set::ObjectSet;
 pub use owner::{COMPONENT_LABEL, OWNER_LABEL, Owner, is_kept_for_ever, manager, owned};
 pub use patch::{ADOPT_ANNOTATION, leave_patch, release_patch, take_patch};

@@ -47,6 +47,20 @@ impl ObjectKey {
             None => format!("{} {}", self.kind.kind, self.name),
         }
     }
+
+    /// As arguments of kubectl: `-n cluster-network-addons daemonsets.apps/multus`.
+    pub fn kubectl(&self) -> String {
+        let group = if self.kind.group.is_empty() {
+            String::new()
+        } else {
+            format!(".{}", self.kind.group)
+        };
+        let (plural, name) = (self.kind.plural, &self.name);
+        match &self.namespace {
+            Some(namespace) => format!("-n {namespace} {plural}{group}/{name}"),
+            None => format!("{plural}{group}/{name}"),
+        }
+    }
 }
 
 impl fmt::Display for ObjectKey {
@@ -92,6 +106,21 @@ impl<'de> Deserialize<'de> for ObjectKey {
             .parse()
             .map_err(serde::de::Error::custom)
     }
+}
+
+/// Reports whether most kinds of objects may have this name: as a DNS name, but Kubernetes does not
+/// limit the length of a part.
+pub fn is_object_name(text: &str) -> bool {
+    let letter = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    text.len() <= 253
+        && text.split('.').all(|part| match part.as_bytes() {
+            [] => false,
+            part => {
+                part.iter().all(|b| letter(*b) || *b == b'-')
+                    && part.first().is_some_and(|b| letter(*b))
+                    && part.last().is_some_and(|b| letter(*b))
+            }
+        })
 }
 
 /// The mistake in a manifest. Manifests are ours, so each of these is a defect of Weft, found by
@@ -289,6 +318,13 @@ pub fn canonical(value: &Value) -> String {
     sorted.to_string()
 }
 
+/// [`canonical`] over several lines, for files that people read.
+pub fn canonical_lines(value: &Value) -> String {
+    let mut sorted = value.clone();
+    sorted.sort_all_objects();
+    format!("{sorted:#}")
+}
+
 /// The first 16 hex digits of a SHA-256: enough to notice a change, short enough for an annotation.
 pub(crate) fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes)
@@ -344,6 +380,10 @@ mod tests {
         assert_eq!(
             canonical(&json!({"b": [{"d": 1, "c": 2}], "a": null})),
             r#"{"a":null,"b":[{"c":2,"d":1}]}"#
+        );
+        assert_eq!(
+            canonical_lines(&json!({"b": [{"d": 1, "c": 2}], "a": null})),
+            "{\n  \"a\": null,\n  \"b\": [\n    {\n      \"c\": 2,\n      \"d\": 1\n    }\n  ]\n}"
         );
     }
 

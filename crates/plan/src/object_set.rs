@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use weft_api::Condition;
 
-use crate::{Domain, ObjectKey, ProcessSettings, Unit, report::Report};
+use crate::{Dependents, Domain, ObjectKey, ProcessSettings, Unit, report::Report};
 
 /// Status, record and lifetime of the objects of a resource.
 ///
 /// # Examples
-/// A domain with one ConfigMap. `crates/runtime/tests/new_domain.rs` runs it on a control plane.
+/// A domain with one ConfigMap. `crates/system-tests/tests/engine/new_domain.rs` runs it on a control plane.
 ///
 /// ```
 /// use serde_json::{Value, json};
@@ -54,7 +54,7 @@ pub trait ObjectSet: Domain {
     }
 
     /// The place of the replaced operator's record, if it differs from [`ObjectSet::record`]. Weft
-    /// reads it while its own place is empty, and never writes it.
+    /// reads it while its own place is empty. `weft release` moves Weft's record there.
     fn original_record(&self, _resource_name: &str) -> Option<ObjectKey> {
         None
     }
@@ -94,6 +94,12 @@ pub trait ObjectSet: Domain {
     /// that the operator applied. `resource` is `None` if it is gone already.
     fn keeps(&self, _resource: Option<&Value>, _decided: Option<&Value>) -> Option<String> {
         None
+    }
+
+    /// Objects of other users that only the programs of a unit can release. Weft lists them before it
+    /// removes such a unit.
+    fn dependents(&self) -> &'static [Dependents] {
+        &[]
     }
 
     /// Reports whether users delete the record ([`ObjectSet::record`]) to force a change that is

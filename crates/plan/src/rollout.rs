@@ -56,6 +56,9 @@ pub struct PodView {
     pub deleting: bool,
     /// The reported reason why the pod is not ready.
     pub trouble: Option<Trouble>,
+    /// True while the kubelet prepares volumes and network, before it starts the first container. It
+    /// reports in events alone what holds it up: see [`held_up`].
+    pub is_starting: bool,
     /// The pod's report about the network of its node. (Boxed: few pods do, and there may be many.)
     pub cni_report: Option<Box<CniReport>>,
 }
@@ -90,8 +93,24 @@ impl PodView {
             since: not_ready_since(pod),
             deleting: live.is_being_deleted(),
             trouble: trouble(pod),
+            is_starting: is_starting(pod),
             cni_report: CniReport::of_pod(pod).map(Box::new),
         })
+    }
+
+    /// The pod and its node, for people: `pod multus-x2k8p on node-2`.
+    pub fn human(&self) -> String {
+        let node = self.node.as_deref().map(|node| format!(" on {node}"));
+        format!("pod {}{}", self.name, node.unwrap_or_default())
+    }
+
+    /// The same pod with another trouble, that of its events.
+    #[must_use]
+    pub fn with_trouble(&self, trouble: Trouble) -> Self {
+        Self {
+            trouble: Some(trouble),
+            ..self.clone()
+        }
     }
 }
 
@@ -122,19 +141,46 @@ fn not_ready_since(pod: &Value) -> Option<Timestamp> {
 /// Reasons of a waiting container that are part of every start.
 const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
+/// Returns the statuses of the containers of a pod, in the order in which they start.
+fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    ["initContainerStatuses", "containerStatuses"]
+        .into_iter()
+        .flat_map(move |list| pod["status"][list].as_array().into_iter().flatten())
+}
+
+fn is_starting(pod: &Value) -> bool {
+    // Volumes and network are there. Some releases of Kubernetes lack the condition, or set it only
+    // after they have pulled the images.
+    let is_prepared = Live::of(pod)
+        .condition("PodReadyToStartContainers")
+        .is_some_and(|condition| condition["status"] == "True");
+    let has_not_run = |container: &Value| {
+        STARTING.contains(&text(&container["state"]["waiting"], "reason"))
+            && container["lastState"]["terminated"].is_null()
+    };
+    // The kubelet has seen a pod once it reports about its containers.
+    let is_seen = containers(pod).next().is_some();
+    is_seen && !is_prepared && containers(pod).all(has_not_run)
+}
+
 fn trouble(pod: &Value) -> Option<Trouble> {
     let status = &pod["status"];
-    let containers = ["initContainerStatuses", "containerStatuses"]
-        .iter()
-        .flat_map(|list| status[*list].as_array().into_iter().flatten());
-    for container in containers {
+    for container in containers(pod) {
         let name = text(container, "name");
+        let last = &container["lastState"]["terminated"];
         let waiting = &container["state"]["waiting"];
-        let Some(reason) = waiting["reason"]
+        let reason = waiting["reason"]
             .as_str()
-            .filter(|reason| !STARTING.contains(reason))
-        else {
-            continue;
+            .filter(|reason| !STARTING.contains(reason));
+        // Between two crashes a container runs for some seconds, or has just ended.
+        let ended = &container["state"]["terminated"];
+        let crashed = [ended, last].into_iter().find(|ended| has_failed(ended));
+        let (reason, crash) = match (reason, crashed) {
+            (Some(reason), _) => (reason, last),
+            (None, Some(crash)) if container["ready"] != true => {
+                (crash["reason"].as_str().unwrap_or("Error"), crash)
+            }
+            _ => continue,
         };
         let mut message = format!("container {name}");
         if let Some(detail) = waiting["message"]
@@ -143,14 +189,13 @@ fn trouble(pod: &Value) -> Option<Trouble> {
         {
             message = format!("{message}: {}", one_line(detail));
         }
-        let last = &container["lastState"]["terminated"];
-        if let Some(code) = last["exitCode"].as_i64() {
-            let detail = last["message"]
+        if let Some(code) = crash["exitCode"].as_i64() {
+            let detail = crash["message"]
                 .as_str()
-                .or(last["reason"].as_str())
+                .or(crash["reason"].as_str())
                 .unwrap_or_default();
             let told = CniReport::parse(detail).and_then(|told| told.error);
-            let detail = told.map_or_else(|| end_of(detail), |error| one_line(&error));
+            let detail = told.map_or_else(|| last_log(detail), |error| one_line(&error));
             message = format!("{message}; last exit code {code} {detail}")
                 .trim_end()
                 .to_owned();
@@ -174,16 +219,18 @@ fn trouble(pod: &Value) -> Option<Trouble> {
     })
 }
 
+/// Reports whether a container has ended with an error. An init container that is done has not.
+fn has_failed(ended: &Value) -> bool {
+    ended["exitCode"].as_i64().is_some_and(|code| code != 0)
+}
+
 /// Returns the container that failed in a pod that is not restarted, and the end of its log.
 pub fn last_words(pod: &Value) -> Option<Trouble> {
     let status = &pod["status"];
     if status["phase"] != "Failed" {
         return None;
     }
-    let lists = ["initContainerStatuses", "containerStatuses"]
-        .iter()
-        .flat_map(|list| status[*list].as_array().into_iter().flatten());
-    let mut ended = lists.filter_map(|container| {
+    let mut ended = containers(pod).filter_map(|container| {
         Some((
             container,
             container["state"]["terminated"]["exitCode"].as_i64()?,
@@ -200,7 +247,7 @@ pub fn last_words(pod: &Value) -> Option<Trouble> {
     let message = format!(
         "container {}: exit code {code} {}",
         text(container, "name"),
-        end_of(text(terminated, "message"))
+        last_log(text(terminated, "message"))
     );
     Some(Trouble {
         reason: one_line(text(terminated, "reason")),
@@ -229,6 +276,48 @@ fn end_of(text: &str) -> String {
     }
 }
 
+/// Returns the end of a container's log (`FallbackToLogsOnError`), without the lines after the cause:
+/// a program in Go prints its stacks and registers after the line that says why it dies.
+fn last_log(text: &str) -> String {
+    let is_cause = |line: &str| {
+        let line = line.trim_start();
+        // The header of klog is a letter, month and day: `F0131 `.
+        let is_fatal = line.strip_prefix('F').is_some_and(|rest| {
+            rest.len() > 4 && rest.bytes().take(4).all(|byte| byte.is_ascii_digit())
+        });
+        line.starts_with("panic: ") || line.starts_with("fatal error: ") || is_fatal
+    };
+    let lines: Vec<_> = text.lines().collect();
+    let cause = lines.iter().position(|line| is_cause(line));
+    match cause.map(|at| (lines[at], &lines[at + 1..])) {
+        Some((cause, after)) if after.iter().any(|line| is_of_a_stack(line)) => one_line(cause),
+        _ => {
+            let rest: Vec<_> = lines
+                .into_iter()
+                .filter(|line| !is_of_a_stack(line))
+                .collect();
+            end_of(&rest.join(" "))
+        }
+    }
+}
+
+/// Reports whether a line is one of the stacks or registers of a program in Go.
+fn is_of_a_stack(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let is_register = matches!(
+        (words.next(), words.next(), words.next()),
+        (Some(_), Some(value), None) if value.starts_with("0x")
+    );
+    let is_word = !line.contains(char::is_whitespace) && line.contains('.');
+    let has_arguments = line.contains("(0x") || line.ends_with("(...)");
+    let is_call = line.ends_with(')') && (has_arguments || is_word && line.ends_with("()"));
+    is_register
+        || is_call
+        || line.starts_with("goroutine ")
+        || line.starts_with("created by ")
+        || line.starts_with('\t') && line.contains(".go:")
+}
+
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -253,12 +342,10 @@ pub fn rollout<'a>(
         .into_iter()
         .filter(|pod| !pod.deleting && belongs(pod, workload))
         .filter_map(|pod| Some((pod, pod.trouble.as_ref()?)));
-    // The oldest trouble first: it is the one that reaches the deadline first, and a stable choice.
-    let oldest = troubled.min_by_key(|(pod, _)| (pod.since, pod.name.clone()));
+    let oldest = troubled.min_by_key(|(pod, _)| age(pod));
     let (who, trouble, since) = match (oldest, not_created(workload)) {
         (Some((pod, trouble)), _) => {
-            let node = pod.node.as_deref().map(|node| format!(" on {node}"));
-            let who = format!("pod {}{}: ", pod.name, node.unwrap_or_default());
+            let who = format!("{}: ", pod.human());
             (who, trouble.clone(), pod.since)
         }
         (None, Some((trouble, since))) => (String::new(), trouble, since),
@@ -278,6 +365,70 @@ pub fn rollout<'a>(
         },
         deadline => Rollout::Progressing { message, deadline },
     }
+}
+
+/// Orders pods in trouble. The oldest trouble reaches the deadline first, and is a stable choice.
+fn age(pod: &PodView) -> (Option<Timestamp>, String) {
+    (pod.since, pod.name.clone())
+}
+
+/// Returns the pod whose events may have the cause why a workload is not ready: its oldest pod that
+/// is not ready, if that one is starting. `None` if the workload is ready, or another cause is older.
+pub fn unexplained<'a>(
+    workload: &Value,
+    pods: impl IntoIterator<Item = &'a PodView>,
+) -> Option<&'a PodView> {
+    behind(workload)?;
+    pods.into_iter()
+        .filter(|pod| !pod.deleting && (pod.is_starting || pod.trouble.is_some()))
+        .filter(|pod| belongs(pod, workload))
+        .min_by_key(|pod| age(pod))
+        .filter(|pod| pod.is_starting)
+}
+
+/// Returns these pods, and instead of each one that is among `explained` the view there, which has
+/// its trouble by its events.
+pub fn with_causes<'a>(
+    pods: impl IntoIterator<Item = &'a PodView>,
+    explained: &'a [PodView],
+) -> impl Iterator<Item = &'a PodView> {
+    pods.into_iter()
+        .filter(move |pod| explained.iter().all(|other| other.uid != pod.uid))
+        .chain(explained)
+}
+
+/// Reasons of events about a pod without which its containers cannot start
+/// (`pkg/kubelet/events/event.go` of Kubernetes). Other warnings, such as `DNSConfigForming`, do not
+/// hold up a pod.
+const HOLDS_UP: [&str; 6] = [
+    "FailedAttachVolume",
+    "FailedMount",
+    "FailedMapVolume",
+    "NetworkNotReady",
+    "FailedCreatePodContainer",
+    "FailedCreatePodSandBox",
+];
+
+/// Reasons of events about a pod that come once its volumes and its network are there. A failure
+/// before them is over: a first attempt often fails, and a large image takes minutes.
+const GOES_ON: [&str; 2] = ["Pulling", "Pulled"];
+
+/// Returns the reason why a pod does not start, by the latest of the events about it. `None` if no
+/// event has one, or the pod has got further since.
+pub fn held_up(events: &[Value]) -> Option<Trouble> {
+    let is_of_interest = |event: &&Value| {
+        let reason = text(event, "reason");
+        HOLDS_UP.contains(&reason) || GOES_ON.contains(&reason)
+    };
+    let latest = events
+        .iter()
+        .filter(is_of_interest)
+        .max_by(|a, b| text(a, "lastTimestamp").cmp(text(b, "lastTimestamp")))?;
+    let reason = text(latest, "reason");
+    HOLDS_UP.contains(&reason).then(|| Trouble {
+        reason: reason.to_owned(),
+        message: one_line(event_message(latest)),
+    })
 }
 
 /// Returns the reason why a Deployment cannot create its pods, such as a quota, and since when, by
@@ -304,18 +455,22 @@ pub fn lacks_pods<'a>(daemon_set: &Value, pods: impl IntoIterator<Item = &'a Pod
     daemon_set["kind"] == kinds::DAEMON_SET.kind && there < desired.unwrap_or_default()
 }
 
-/// Adds to a rollout what the event `FailedCreate` says about the pods that are not there.
-pub fn with_event(rollout: Rollout, event: &Value) -> Rollout {
+/// Returns the message of an event.
+fn event_message(event: &Value) -> &str {
     // Kubernetes puts this before the message when it has counted many such events as one.
     const COMBINED: &str = "(combined from similar events): ";
     let said = text(event, "message");
-    let said = said.strip_prefix(COMBINED).unwrap_or(said);
+    said.strip_prefix(COMBINED).unwrap_or(said)
+}
+
+/// Adds to a rollout what the event `FailedCreate` says about the pods that are not there.
+pub fn with_event(rollout: Rollout, event: &Value) -> Rollout {
     match rollout {
         Rollout::Progressing { message, deadline } => Rollout::Progressing {
             message: format!(
                 "{message}: {}: {}",
                 one_line(text(event, "reason")),
-                one_line(said)
+                one_line(event_message(event))
             ),
             deadline,
         },
@@ -711,6 +866,169 @@ mod tests {
                 message: "0/3 nodes".into()
             })
         );
+    }
+
+    #[test]
+    fn a_pod_is_starting_until_its_volumes_and_network_are_there() {
+        let waits = |reason: &str| json!({"name": "c", "state": {"waiting": {"reason": reason}}});
+        let starts = |status: Value| pod(status).is_starting;
+        assert!(starts(
+            json!({"containerStatuses": [waits("ContainerCreating")]})
+        ));
+        let initialized_later = json!({
+            "initContainerStatuses": [waits("PodInitializing")],
+            "containerStatuses": [waits("PodInitializing")]
+        });
+        assert!(starts(initialized_later));
+        let pulls = json!({
+            "conditions": [{"type": "PodReadyToStartContainers", "status": "True"}],
+            "containerStatuses": [waits("ContainerCreating")]
+        });
+        assert!(!starts(pulls));
+        let initializes = json!({
+            "initContainerStatuses": [{"name": "i", "state": {"running": {}}}],
+            "containerStatuses": [waits("PodInitializing")]
+        });
+        assert!(!starts(initializes));
+        let mut crashed = waits("ContainerCreating");
+        crashed["lastState"] = json!({"terminated": {"exitCode": 1}});
+        assert!(!starts(json!({"containerStatuses": [crashed]})));
+        assert!(!starts(
+            json!({"containerStatuses": [waits("ImagePullBackOff")]})
+        ));
+        assert!(!starts(json!({})), "no kubelet has seen it");
+    }
+
+    #[test]
+    fn the_events_of_the_oldest_pod_in_trouble_are_of_interest() {
+        let workload = daemon_set(json!({
+            "observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3,
+            "numberAvailable": 1
+        }));
+        let starting = PodView {
+            is_starting: true,
+            ..pod(json!({}))
+        };
+        let mut later = starting.clone();
+        (later.uid, later.name) = ("v".to_owned(), "d-2".to_owned());
+        let uid = |pods: &[&PodView]| {
+            unexplained(&workload, pods.iter().copied()).map(|pod| pod.uid.clone())
+        };
+        assert_eq!(uid(&[&later, &starting]), Some("u".to_owned()));
+        let troubled = PodView {
+            is_starting: false,
+            trouble: Some(Trouble {
+                reason: "ImagePullBackOff".to_owned(),
+                message: String::new(),
+            }),
+            ..starting.clone()
+        };
+        assert_eq!(uid(&[&later, &troubled]), None);
+        let going = PodView {
+            deleting: true,
+            ..starting.clone()
+        };
+        assert_eq!(uid(&[&going]), None);
+        let ready = daemon_set(serde_json::from_str(READY).unwrap());
+        assert_eq!(unexplained(&ready, [&starting]), None);
+    }
+
+    #[test]
+    fn a_pod_that_cannot_start_has_the_cause_of_its_latest_event() {
+        let event = |reason: &str, message: &str, last: &str| json!({"reason": reason, "message": message, "lastTimestamp": last});
+        let mount = "MountVolume.SetUp failed for volume \"tls\" : secret \"tls\" not found";
+        let events = [
+            event(
+                "FailedMount",
+                &format!("(combined from similar events): {mount}\n"),
+                "2026-01-01T00:00:20Z",
+            ),
+            event("FailedMount", "an older cause", "2026-01-01T00:00:10Z"),
+            event("DNSConfigForming", "harmless", "2026-01-01T00:00:30Z"),
+        ];
+        let trouble = held_up(&events);
+        let expected = Trouble {
+            reason: "FailedMount".to_owned(),
+            message: mount.to_owned(),
+        };
+        assert_eq!(trouble, Some(expected));
+        assert_eq!(held_up(&events[2..]), None);
+        let pulls = event("Pulling", "Pulling image \"x\"", "2026-01-01T00:00:20Z");
+        assert_eq!(held_up(&[events[0].clone(), pulls]), None);
+        let workload = daemon_set(json!({
+            "observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3,
+            "numberAvailable": 2
+        }));
+        let pod = PodView {
+            trouble,
+            ..pod(json!({}))
+        };
+        let message =
+            format!("is not available (awaiting 1 nodes): pod d-1 on node-2: FailedMount: {mount}");
+        assert_eq!(
+            rollout(&workload, [&pod], &[], at("2026-01-01T00:02:00Z")),
+            Rollout::Stuck {
+                cause: "FailedMount".to_owned(),
+                message
+            }
+        );
+        let long = event("FailedCreatePodSandBox", &"x".repeat(1_000), "");
+        let message = held_up(&[long]).unwrap().message;
+        assert_eq!(message.chars().count(), TOLD + 1, "{message}");
+    }
+
+    #[test]
+    fn a_pod_with_a_cause_takes_the_place_of_the_same_pod() {
+        let one = pod(json!({}));
+        let other = PodView {
+            uid: "v".to_owned(),
+            ..one.clone()
+        };
+        let explained = [one.with_trouble(Trouble {
+            reason: "FailedMount".to_owned(),
+            message: "no such secret".to_owned(),
+        })];
+        let pods: Vec<_> = with_causes([&one, &other], &explained).collect();
+        assert_eq!(pods, [&other, &explained[0]]);
+        assert_eq!(with_causes([&one], &[]).count(), 1);
+        assert_eq!(one.human(), "pod d-1 on node-2");
+    }
+
+    #[test]
+    fn a_container_between_two_crashes_is_in_trouble() {
+        let of = |container: Value| {
+            trouble(&json!({"status": {"containerStatuses": [container]}}))
+                .map(|trouble| format!("{}: {}", trouble.reason, trouble.message))
+        };
+        let crash = json!({"exitCode": 2, "reason": "Error", "message": "no such device"});
+        let reported = Some("Error: container c; last exit code 2 no such device".to_owned());
+        let runs = json!({"name": "c", "ready": false, "state": {"running": {}}, "lastState": {"terminated": crash}});
+        assert_eq!(of(runs.clone()), reported);
+        let ended = json!({"name": "c", "ready": false, "state": {"terminated": crash}});
+        assert_eq!(of(ended), reported);
+        let mut ready = runs;
+        ready["ready"] = true.into();
+        assert_eq!(of(ready), None);
+        let done = json!({"name": "c", "ready": false, "state": {"terminated": {"exitCode": 0}}});
+        assert_eq!(of(done), None);
+    }
+
+    #[test]
+    fn a_panic_is_reported_and_not_the_stack_after_it() {
+        let stack = "goroutine 1 [running]:\nmain.main()\n\t/src/main.go:7 +0x1d\nmain.f(0x1, 0x2)\n\t/src/f.go:1 +0x2\ncreated by main.init\nrax    0x0\nrip    0x47\n";
+        let panic = format!("I0102 start\npanic: assignment to entry in nil map\n\n{stack}");
+        assert_eq!(last_log(&panic), "panic: assignment to entry in nil map");
+        let klog = format!("I0102 start\nF0131 10:00:00.1 1 main.go:9] no rights\n{stack}");
+        assert_eq!(last_log(&klog), "F0131 10:00:00.1 1 main.go:9] no rights");
+        let fatal = format!("fatal error: out of memory\n{stack}");
+        assert_eq!(last_log(&fatal), "fatal error: out of memory");
+        let cut = format!("cannot bind :8081\n{stack}");
+        assert_eq!(
+            last_log(&cut),
+            "cannot bind :8081",
+            "its first line is lost"
+        );
+        assert_eq!(last_log("exec (dev) failed (1)"), "exec (dev) failed (1)");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::{
-    Difference, Kind, Live, Manifest, Mode, ObjectKey,
+    Difference, Kind, Live, Manifest, Mode,
     body::effective_body,
     compare, kinds,
     owner::{Owner, is_the_resource},
@@ -140,7 +140,7 @@ pub fn step(
     Step::Foreign {
         why: format!(
             "exists already and is not Weft's ({whose}). Delete it, or let Weft have it: kubectl annotate {} {ADOPT_ANNOTATION}=true",
-            kubectl_name(manifest.key()),
+            manifest.key().kubectl(),
         ),
     }
 }
@@ -185,23 +185,11 @@ fn belongs_to(live: &Value) -> String {
     }
 }
 
-fn kubectl_name(key: &ObjectKey) -> String {
-    let group = if key.kind.group.is_empty() {
-        String::new()
-    } else {
-        format!(".{}", key.kind.group)
-    };
-    match &key.namespace {
-        Some(namespace) => format!("-n {namespace} {}{group}/{}", key.kind.plural, key.name),
-        None => format!("{}{group}/{}", key.kind.plural, key.name),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{OWNER_LABEL, Unit, leave_patch, owned, release_patch};
+    use crate::{OWNER_LABEL, ObjectKey, Unit, leave_patch, owned, release_patch};
     use serde_json::json;
 
     fn owner() -> Owner {

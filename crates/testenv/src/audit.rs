@@ -1,6 +1,8 @@
 //! The API server's own record of every request.
 
 use std::collections::HashSet;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -25,10 +27,37 @@ rules:
 - level: Metadata
 ";
 
+/// Where the part of a log begins that counts: the requests that came in later.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Since {
+    offset: u64,
+    time: Timestamp,
+}
+
+impl Since {
+    /// From now on.
+    pub(crate) fn now(log: &Path) -> Self {
+        Self {
+            offset: std::fs::metadata(log).map_or(0, |metadata| metadata.len()),
+            time: Timestamp::now(),
+        }
+    }
+
+    /// The text of a log from there on. A request that came in before can end later, and is in it.
+    fn text(self, log: &Path) -> Result<String> {
+        let mut text = String::new();
+        let read = File::open(log).and_then(|mut file| {
+            file.seek(SeekFrom::Start(self.offset))?;
+            file.read_to_string(&mut text)
+        });
+        read.with_context(|| format!("cannot read {}", log.display()))?;
+        Ok(text)
+    }
+}
+
 /// The objects of Weft's kinds, as each write of this user to their status has left them, in order.
-pub(crate) fn statuses(log: &Path, user: &str) -> Result<Vec<Value>> {
-    let text =
-        std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
+pub(crate) fn statuses(log: &Path, since: Since, user: &str) -> Result<Vec<Value>> {
+    let text = since.text(log)?;
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let written = whole
         .lines()
@@ -37,7 +66,13 @@ pub(crate) fn statuses(log: &Path, user: &str) -> Result<Vec<Value>> {
     for line in written {
         let mut event: Value =
             serde_json::from_str(line).with_context(|| format!("not an audit event: {line}"))?;
-        if event["responseStatus"]["code"] == 200 && event["user"]["username"] == user {
+        let received = event["requestReceivedTimestamp"]
+            .as_str()
+            .unwrap_or_default();
+        if event["responseStatus"]["code"] == 200
+            && event["user"]["username"] == user
+            && received.parse::<Timestamp>()? >= since.time
+        {
             objects.push(event["responseObject"].take());
         }
     }
@@ -93,9 +128,8 @@ impl AuditEvent {
 
 /// Reads the whole log, or what it has of this user. A line that is still being written is left
 /// out.
-pub(crate) fn read(log: &Path, user: Option<&str>) -> Result<Vec<AuditEvent>> {
-    let text =
-        std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
+pub(crate) fn read(log: &Path, since: Since, user: Option<&str>) -> Result<Vec<AuditEvent>> {
+    let text = since.text(log)?;
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut seen = HashSet::new();
     let mut events = vec![];
@@ -108,7 +142,10 @@ pub(crate) fn read(log: &Path, user: Option<&str>) -> Result<Vec<AuditEvent>> {
         let raw: Raw =
             serde_json::from_str(line).with_context(|| format!("not an audit event: {line}"))?;
         if user.is_none_or(|user| raw.user.username == user) && seen.insert(raw.audit_id.clone()) {
-            events.push(raw.into_event()?);
+            let event = raw.into_event()?;
+            if event.received >= since.time {
+                events.push(event);
+            }
         }
     }
     Ok(events)
@@ -204,6 +241,41 @@ impl Raw {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_request_from_before_does_not_count_even_if_it_ends_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("audit.log");
+        let line = |id: &str, received: Timestamp| {
+            let event = serde_json::json!({
+                "auditID": id, "verb": "update", "user": {"username": "operator"},
+                "requestURI": "/", "responseStatus": {"code": 200}, "responseObject": {"id": id},
+                "requestReceivedTimestamp": received.to_string(),
+                "stageTimestamp": received.to_string(),
+            });
+            format!("{event}\n")
+        };
+        let second = jiff::SignedDuration::from_secs(1);
+        let early = Timestamp::now().checked_sub(second).unwrap();
+        std::fs::write(&log, line("written before", early)).unwrap();
+        let since = Since::now(&log);
+        let late = Timestamp::now().checked_add(second).unwrap();
+        let all = ["written before", "received before", "after"].map(|id| match id {
+            "after" => line(id, late),
+            _ => line(id, early),
+        });
+        std::fs::write(&log, all.concat()).unwrap();
+        let ids = |since| {
+            let events = read(&log, since, Some("operator")).unwrap();
+            let statuses = statuses(&log, since, "operator").unwrap();
+            let statuses: Vec<_> = statuses.iter().map(|one| one["id"].clone()).collect();
+            let ids: Vec<_> = events.into_iter().map(|event| event.id).collect();
+            assert_eq!(statuses, ids);
+            ids
+        };
+        assert_eq!(ids(since), ["after"]);
+        assert_eq!(ids(Since::default()).len(), 3);
+    }
 
     #[test]
     fn a_torn_last_line_is_cut_off() {

@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, bail};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -116,6 +117,7 @@ impl ControlPlane {
     pub async fn restore(&self, snapshot: &EtcdSnapshot) -> Result<()> {
         let etcd = self.reachable_etcd()?;
         let _one_at_a_time = self.restart.lock().await;
+        self.is_altered.store(true, Ordering::Relaxed);
         let had_kwok = self.lock_kwok().take().is_some();
         let mut processes = std::mem::take(&mut *self.lock_processes());
         let restored = self.restore_under(&mut processes, etcd, snapshot).await;

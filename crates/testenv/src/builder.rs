@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, atomic::AtomicBool};
 
 use anyhow::Result;
 
 use crate::{
     audit,
-    control_plane::{ADMIN, ControlPlane, Etcd, client_from, token_of, wait_ready},
+    client::client_from,
+    control_plane::{ADMIN, ControlPlane, Etcd, token_of, wait_ready},
     host_lab,
     lab::site::{Site, addresses},
     nodes,
@@ -121,6 +122,13 @@ impl Builder {
     pub(crate) fn site(mut self, site: Site) -> Self {
         self.site = Some(site);
         self
+    }
+
+    /// The parts that can differ among control planes of the pool: whether it is
+    /// [`api_only`](Self::api_only), the names of its nodes, and the stages.
+    pub(crate) fn lendable(self) -> (bool, Vec<String>, Vec<Stage>) {
+        let nodes = (1..=self.nodes).map(|index| format!("{}{index}", self.prefix));
+        (self.api_only, nodes.collect(), self.stages)
     }
 
     /// Starts the programs, building them first if they are not there (see [`Programs::find`]).
@@ -284,6 +292,8 @@ impl ControlPlane {
             programs,
             kwok: Mutex::default(),
             restart: tokio::sync::Mutex::default(),
+            audited: Mutex::default(),
+            is_altered: AtomicBool::new(false),
             processes: Mutex::new(vec![etcd, server]),
             etcd: site.is_none().then_some(Etcd {
                 port: etcd_port,
@@ -326,6 +336,10 @@ impl ControlPlane {
             ),
             format!("--root-ca-file={}", file("ca.crt")),
             "--use-service-account-credentials=false".into(),
+            // The default is 20 requests a second. The controller manager would work through the
+            // objects of the last test for a minute, and the next test would wait for it.
+            "--kube-api-qps=1000".into(),
+            "--kube-api-burst=1000".into(),
             if choice.garbage_collector {
                 "--controllers=*".into()
             } else {
@@ -333,6 +347,12 @@ impl ControlPlane {
             },
         ];
         manager.extend(site.iter().flat_map(|site| site.controller_manager_args()));
+        if site.is_none() {
+            // kwok 0.8 may lose a node from the queue of its Leases: the deletion of the node that an
+            // earlier test had under this name takes the new one out. Without a renewal, a node is not
+            // Ready after this time, 50 s by default, and no more are its pods. Few tests take longer.
+            manager.push("--node-monitor-grace-period=90s".into());
+        }
         let scheduler = vec![
             format!("--kubeconfig={}", file("scheduler.kubeconfig")),
             "--secure-port=0".into(),

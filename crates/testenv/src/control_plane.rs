@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -12,7 +15,6 @@ use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, T
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::{
     audit::{self, AuditEvent},
@@ -22,7 +24,7 @@ use crate::{
     process::{GO_RUNTIME, Process},
     programs::Programs,
     stages::{self, Stage},
-    wait::{START_TIMEOUT, within},
+    wait::{START_TIMEOUT, wait_until, within},
     workdir::{WorkDir, write_private},
 };
 
@@ -33,9 +35,6 @@ pub const ADMIN: &str = "kubernetes-admin";
 /// Between two looks whether it is ready: each of them runs all the checks of a server that is busy
 /// with its start.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
-
-/// How long a client waits for the next part of an answer.
-const READ_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How etcd and its API server are reached on loopback.
 #[derive(Clone, Debug)]
@@ -57,6 +56,10 @@ pub struct ControlPlane {
     pub(crate) kwok: Mutex<Option<Process>>,
     /// Held while kwok is replaced, or etcd restored.
     pub(crate) restart: tokio::sync::Mutex<()>,
+    /// The part of the audit log that counts.
+    pub(crate) audited: Mutex<audit::Since>,
+    /// Is set once a reset cannot bring back the state of the start.
+    pub(crate) is_altered: AtomicBool,
     /// In the order of their start: etcd, kube-apiserver, and the others. Ended before `dir` goes,
     /// and the last one first.
     pub(crate) processes: Mutex<Vec<Process>>,
@@ -68,6 +71,59 @@ pub struct ControlPlane {
 impl ControlPlane {
     pub(crate) fn lock_kwok(&self) -> std::sync::MutexGuard<'_, Option<Process>> {
         self.kwok.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reports whether a reset brings back the state of the start: no program has been replaced or
+    /// handed out.
+    pub(crate) fn is_reusable(&self) -> bool {
+        !self.is_altered.load(Ordering::Relaxed) && self.check_running().is_ok()
+    }
+
+    /// Reports whether it has more than etcd and the API server.
+    pub(crate) fn has_controllers(&self) -> bool {
+        self.lock_processes().len() > 2
+    }
+
+    /// Forgets the requests so far.
+    pub(crate) fn forget_audit(&self) {
+        let since = audit::Since::now(&self.audit_log());
+        *self.audited.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    fn audit_log(&self) -> PathBuf {
+        self.dir.path().join("audit.log")
+    }
+
+    fn audit_since(&self) -> audit::Since {
+        *self.audited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the processor time that this test has used, while the programs go on.
+    pub(crate) fn record_usage(&self) {
+        let (mut processes, mut kwok) = (self.lock_processes(), self.lock_kwok());
+        processes
+            .iter_mut()
+            .chain(kwok.as_mut())
+            .for_each(Process::record_usage);
+    }
+
+    /// Has pods follow these stages, if they do not yet.
+    pub(crate) async fn follow(&self, stages: &[Stage]) -> Result<()> {
+        let builtin = std::fs::read_to_string(self.programs.get("stages.yaml")?)?;
+        let config = stages::config(&builtin, stages)?;
+        let now = std::fs::read_to_string(self.dir.path().join("stages.yaml"))?;
+        if now == config {
+            return Ok(());
+        }
+        self.set_stages(stages).await
+    }
+
+    /// Adds kwok nodes, and returns when they are Ready.
+    pub(crate) async fn add_nodes(&self, names: &[String]) -> Result<()> {
+        for name in names {
+            nodes::create(&self.client, name, &[]).await?;
+        }
+        self.wait_until_usable().await
     }
 
     pub(crate) fn lock_processes(&self) -> std::sync::MutexGuard<'_, Vec<Process>> {
@@ -226,6 +282,8 @@ impl ControlPlane {
 
     /// Name and pid of its processes.
     pub fn processes(&self) -> Vec<(String, u32)> {
+        // The caller may stop them.
+        self.is_altered.store(true, Ordering::Relaxed);
         let (processes, kwok) = (self.lock_processes(), self.lock_kwok());
         processes
             .iter()
@@ -250,6 +308,26 @@ impl ControlPlane {
     /// Certificate authority of the API server's and of the proxies' certificates, PEM.
     pub(crate) fn ca_pem(&self) -> String {
         self.authority.pem()
+    }
+
+    /// Waits until kubectl finds the kinds of all definitions. Established, a kind is served a
+    /// moment later, and `kubectl wait` fails where it meets a definition without conditions.
+    ///
+    /// # Panics
+    /// Kubectl does not find them in the usual time.
+    pub async fn wait_served(&self) {
+        wait_until("all kinds are served", async || {
+            let text = |error: anyhow::Error| error.to_string();
+            let names = self.kubectl(&["get", "crd", "-o", "name"]).await;
+            let names = names.map_err(text)?;
+            let kinds: Vec<_> = names
+                .lines()
+                .filter_map(|line| Some(line.split_once('/')?.1))
+                .collect();
+            let got = self.kubectl(&["get", &kinds.join(","), "-A"]).await;
+            got.map(drop).map_err(text)
+        })
+        .await;
     }
 
     /// Runs the real kubectl with all rights and returns its stdout.
@@ -438,12 +516,12 @@ impl ControlPlane {
     /// # Errors
     /// As [`audit_events`](Self::audit_events).
     pub fn written_statuses(&self, user: &str) -> Result<Vec<serde_json::Value>> {
-        audit::statuses(&self.dir.path().join("audit.log"), user)
+        audit::statuses(&self.audit_log(), self.audit_since(), user)
             .context("start the control plane with .audit(true)")
     }
 
     fn audited(&self, user: Option<&str>) -> Result<Vec<AuditEvent>> {
-        audit::read(&self.dir.path().join("audit.log"), user)
+        audit::read(&self.audit_log(), self.audit_since(), user)
             .context("start the control plane with .audit(true)")
     }
 
@@ -475,26 +553,6 @@ impl Drop for ControlPlane {
     }
 }
 
-/// A client for a kubeconfig file. Unlike kube's default it does not send a request again that was
-/// answered with 429, 503 or 504 (kube goes on for minutes): a test must see what is there. It waits
-/// ten minutes at most for more of an answer: watches that see nothing end by themselves before.
-///
-/// # Errors
-/// The file cannot be read or names no usable cluster.
-pub async fn client_from(kubeconfig: &Path) -> Result<kube::Client> {
-    // Several TLS libraries may be linked. Kube takes the process-wide one. It fails if there is
-    // one already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let config = Kubeconfig::read_from(kubeconfig)?;
-    let mut config =
-        kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
-    config.default_retry = false;
-    config.read_timeout = Some(READ_TIMEOUT);
-    // A connection may have been idle before the request.
-    config.reset_reader_on_write = true;
-    Ok(kube::Client::try_from(config)?)
-}
-
 /// Waits until the API server says that it is ready.
 pub(crate) async fn wait_ready(client: &kube::Client, server: &mut Process) -> Result<()> {
     server
@@ -518,28 +576,4 @@ pub(crate) fn token_of<'a>(
     found
         .map(|(token, _)| token.as_str())
         .with_context(|| format!("no token of {user}"))
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use std::net::{Ipv4Addr, TcpListener};
-
-    use super::*;
-
-    // The paused clock of tokio advances to the next timer when nothing else is left to do.
-    #[tokio::test(start_paused = true)]
-    async fn a_server_that_never_answers_ends_the_request() {
-        // The kernel accepts connections for it.
-        let mute = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let server = format!("http://{}", mute.local_addr().unwrap());
-        let folder = tempfile::tempdir().unwrap();
-        let kubeconfig = folder.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, pki::kubeconfig(&server, "", "admin", "token")).unwrap();
-        let client = client_from(&kubeconfig).await.unwrap();
-        let begin = tokio::time::Instant::now();
-        client.apiserver_version().await.unwrap_err();
-        assert_eq!(begin.elapsed().as_secs(), READ_TIMEOUT.as_secs());
-    }
 }

@@ -17,6 +17,8 @@ pub fn definition(name: &str) -> Result<String> {
 /// The definitions of operators that tests play: not theirs but written for tests, with the same
 /// fields, types and defaults.
 pub mod played {
+    /// VirtualMachine and VirtualMachineInstance, of KubeVirt.
+    pub const KUBEVIRT: &str = include_str!("../definitions/kubevirt.yaml");
     /// MariaDBDatabase and MariaDBAccount, of mariadb-operator.
     pub const MARIADB: &str = include_str!("../definitions/mariadb.yaml");
     /// KeystoneAPI, KeystoneService and KeystoneEndpoint, of keystone-operator.

@@ -1,6 +1,14 @@
-//! Process 1 of namespaces of its own: what runs in them ends with it, and with them their devices
-//! and mounts.
+//! Process 1 of namespaces of its own. The kernel ends all programs in them with it, and then their
+//! devices and mounts.
+//!
+//! Nodes, hosts, the gateway of hosts and the sites of services each have one. A parent death
+//! signal on each program does not suffice: the kernel clears it when a program changes its user,
+//! its group or its capabilities (`PR_SET_PDEATHSIG(2const)`), as dnsmasq, lldpd and Apache do.
+//! Process 1 keeps the signal, because it is a shell that changes none of them. So a program that
+//! changes them must enter, and must not be process 1 itself.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -10,7 +18,10 @@ use crate::{
     process::{Process, bound_command},
     program::Program,
     wait::{START_TIMEOUT, blocking},
+    workdir::write_private,
 };
+
+const IDLE: &str = include_str!("idle-init.sh");
 
 /// A bash script in new network, mount, UTS, IPC and PID namespaces. Killed on drop, with all that
 /// it started.
@@ -41,6 +52,31 @@ impl Init {
         Ok(Self(program))
     }
 
+    /// Starts one that runs nothing itself. Its network has nothing but loopback, to which these
+    /// names lead, and its `/usr` shows these folders, as `lowerdir` of an overlay has them.
+    /// Returns when programs can enter. Its files and its log are in this folder.
+    pub(crate) fn idle(names: &[String], usr: &str, folder: &Path) -> Result<Self> {
+        let hosts = write_private(
+            &folder.join("hosts"),
+            &format!("127.0.0.1 localhost {}\n", names.join(" ")),
+        )?;
+        // Others than root read it.
+        fs::set_permissions(&hosts, PermissionsExt::from_mode(0o644))?;
+        let script = write_private(&folder.join("idle-init.sh"), IDLE)?;
+        let ready = folder.join("ready");
+        let mut init = Self::start(
+            &script,
+            &[
+                &hosts.display().to_string(),
+                &ready.display().to_string(),
+                usr,
+            ],
+            folder,
+        )?;
+        init.wait_for(&ready)?;
+        Ok(init)
+    }
+
     /// On this machine.
     pub(crate) fn pid(&self) -> u32 {
         self.0.pid()
@@ -52,7 +88,7 @@ impl Init {
 
     /// Waits until the script has written this file. A process that enters before sees the
     /// machine's processes and files, or none.
-    pub(crate) fn wait_for(&mut self, ready: &Path) -> Result<()> {
+    fn wait_for(&mut self, ready: &Path) -> Result<()> {
         let written = blocking(START_TIMEOUT, || {
             self.check_running()?;
             Ok(ready.exists().then_some(()))

@@ -43,7 +43,7 @@ enum Command {
         #[arg(long, conflicts_with = "hosts")]
         services: bool,
     },
-    /// Run a command on a real node: weft-testenv node node-a ip addr
+    /// Run a command on a real node: weft-testenv node node-1 ip addr
     Node {
         /// Its name
         name: String,
@@ -77,10 +77,19 @@ struct Up {
         default_value_t = 1500
     )]
     mtu: u16,
+    /// Run Open vSwitch on the real nodes, with its datapath in user space
+    #[arg(long, requires = "real_nodes")]
+    open_vswitch: bool,
+    /// Run NetworkManager on the real nodes. It configures eth0, and has no profile for eth1
+    #[arg(long, requires = "real_nodes")]
+    network_manager: bool,
     /// Archive of images that the real nodes have from the start. Those of the tests are there in
     /// any case
     #[arg(long, value_name = "FILE", requires = "real_nodes")]
     image: Vec<PathBuf>,
+    /// The real nodes have the image of MariaDB and OpenStack Placement, too
+    #[arg(long, requires = "real_nodes")]
+    placement: bool,
     /// Write an audit log of every request: DIR/audit.log
     #[arg(long)]
     audit: bool,
@@ -89,6 +98,30 @@ struct Up {
     detach: bool,
     #[command(flatten)]
     folder: Folder,
+}
+
+impl Up {
+    /// The real nodes. Without `--real-nodes` there are none.
+    fn nodes_to_be(&self) -> Vec<NodeOptions> {
+        let count = self.real_nodes.unwrap_or_default();
+        (1..=count)
+            .map(|number| {
+                let mut node = NodeOptions::new(format!("node-{number}")).data_nic();
+                node = if number == 1 {
+                    node.control_plane()
+                } else {
+                    node.mtu(self.mtu)
+                };
+                if self.open_vswitch {
+                    node = node.open_vswitch();
+                }
+                if self.network_manager {
+                    node = node.network_manager();
+                }
+                node
+            })
+            .collect()
+    }
 }
 
 #[derive(Args)]
@@ -128,7 +161,9 @@ fn run(cli: &Cli) -> Result<()> {
             Programs::find()?;
             if up.real_nodes.is_some() {
                 images::programs()?;
+                services_image(up);
             }
+            up.nodes_to_be().iter().try_for_each(NodeOptions::fetch)?;
             let started = Instant::now();
             let state = supervisor::detach(&dir)?;
             print_up(&state, started.elapsed());
@@ -231,29 +266,33 @@ impl Cluster {
 }
 
 async fn start(up: &Up, dir: &Path) -> Result<Cluster> {
-    if let Some(nodes) = up.real_nodes {
+    if up.real_nodes.is_some() {
         let mut lab = Lab::builder().dir(dir).audit(up.audit);
-        for (index, letter) in (0..nodes).zip('a'..='z') {
-            let node = NodeOptions::new(format!("node-{letter}")).data_nic();
-            lab = lab.node(if index == 0 {
-                node.control_plane()
-            } else {
-                node.mtu(up.mtu)
-            });
+        for node in up.nodes_to_be() {
+            lab = lab.node(node);
         }
-        for archive in [
+        let dns = images::coredns()?;
+        let archives = [
             images::tools()?,
             images::flannel()?,
             images::kube_proxy()?,
             images::cni_plugins()?,
-        ]
-        .iter()
-        .chain(images::multus()?.iter())
-        .chain(&up.image)
+            images::bridge_marker()?,
+        ];
+        for archive in archives
+            .iter()
+            .chain(images::multus()?.iter())
+            .chain(&dns)
+            .chain(services_image(up).iter())
+            .chain(&up.image)
         {
             lab = lab.image(archive);
         }
-        return Ok(Cluster::Real(Box::new(lab.start().await?)));
+        let lab = lab.start().await?;
+        if dns.is_some() {
+            lab.start_dns().await?;
+        }
+        return Ok(Cluster::Real(Box::new(lab)));
     }
     let mut builder = ControlPlane::builder()
         .dir(dir)
@@ -269,6 +308,17 @@ async fn start(up: &Up, dir: &Path) -> Result<Cluster> {
         ));
     }
     Ok(Cluster::Kwok(Box::new(builder.start().await?)))
+}
+
+/// The image for the tutorial of Placement, if it is asked for. None where its packages cannot be
+/// had, which is no reason to go without a cluster.
+fn services_image(up: &Up) -> Option<PathBuf> {
+    if !up.placement {
+        return None;
+    }
+    images::services()
+        .inspect_err(|error| eprintln!("MariaDB and Placement are left out: {error:#}"))
+        .ok()
 }
 
 fn report(missing: &[String], problem: &'static str) -> Result<()> {

@@ -84,18 +84,19 @@ impl Operators {
 pub struct Catalog {
     address: String,
     _process: Process,
-    _cache: tempfile::TempDir,
 }
 
 impl Catalog {
-    /// Serves the catalog in this folder, on a free port of 127.0.0.1.
+    /// Serves the catalog in this folder, on a free port of 127.0.0.1. The server's own files are in
+    /// the folder of its log.
     ///
     /// # Errors
     /// The server cannot be built, or ends: the catalog has a mistake.
     pub async fn serve(catalog: &Path, log_folder: &Path) -> Result<Self> {
-        let cache = tempfile::tempdir()?;
+        let cache = log_folder.join(format!("olm-serve-{:08x}", rand::random::<u32>()));
+        fs::create_dir(&cache)?;
         let mut command = bound_command(&program()?);
-        command.arg("serve").arg(catalog).arg(cache.path());
+        command.arg("serve").arg(catalog).arg(&cache);
         let mut process = Process::spawn("olm-serve".to_owned(), command, log_folder)?;
         let log = process.log().to_owned();
         let address = process
@@ -110,7 +111,6 @@ impl Catalog {
         Ok(Self {
             address,
             _process: process,
-            _cache: cache,
         })
     }
 

@@ -3,7 +3,12 @@
 
 use std::path::PathBuf;
 
-use crate::{probe::in_namespaces, programs::cached};
+use anyhow::Result;
+
+use crate::{
+    probe::in_namespaces,
+    programs::{cached, folder_from_script},
+};
 
 /// The folder whose `usr` has them: `/` where the machine has them itself, else that in weft's
 /// cache, if it is there.
@@ -13,4 +18,13 @@ pub(crate) fn folder() -> Option<PathBuf> {
         return Some(PathBuf::from("/"));
     }
     cached("open-vswitch", "usr/share/openvswitch/vswitch.ovsschema")
+}
+
+/// The same. Where they are missing, it runs `scripts/open-vswitch`, which shows its progress on
+/// stderr.
+///
+/// # Errors
+/// The script failed: its output is on stderr.
+pub(crate) fn fetch() -> Result<PathBuf> {
+    folder().map_or_else(|| folder_from_script("open-vswitch", &[]), Ok)
 }

@@ -4,6 +4,9 @@
 //! case each child asks the kernel for SIGKILL when its parent dies (`prctl(2)`,
 //! `PR_SET_PDEATHSIG`), by way of `setpriv` of util-linux, so that no unsafe code is needed between
 //! fork and exec.
+//!
+//! The kernel clears this signal when a program changes its user, its group or its capabilities.
+//! Such a program needs a process 1 that ends it, see [`Init`](crate::init::Init).
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
@@ -16,7 +19,10 @@ use std::{fs, io, thread};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::wait::{START_TIMEOUT, within};
+use crate::{
+    usage,
+    wait::{START_TIMEOUT, within},
+};
 
 /// Settings of the Go runtime (<https://pkg.go.dev/runtime#hdr-Environment_Variables>): memory is
 /// only collected near this limit. The API server takes up to half a gigabyte more for that, and a
@@ -31,6 +37,8 @@ pub(crate) struct Process {
     log: PathBuf,
     /// None where another command started it.
     launch: Option<Launch>,
+    /// The processor time in milliseconds that is in the table of usage already.
+    recorded: u64,
 }
 
 /// The parameters of [`Process::start`].
@@ -89,8 +97,14 @@ impl Process {
         Ok(process)
     }
 
+    /// Notes the processor time that it has used since the last note.
+    pub(crate) fn record_usage(&mut self) {
+        self.recorded = usage::record_since(&self.name, self.pid(), self.recorded);
+    }
+
     /// Ends the process.
     pub(crate) fn stop(&mut self) {
+        self.record_usage();
         // Both fail only if the child was reaped already.
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -141,6 +155,7 @@ impl Process {
             child,
             log,
             launch: None,
+            recorded: 0,
         })
     }
 
@@ -206,7 +221,11 @@ impl Process {
 
     /// Waits until it listens on the port.
     pub(crate) async fn wait_listening(&mut self, port: u16) -> Result<()> {
-        let pid = self.pid();
+        self.wait_listener(self.pid(), port).await
+    }
+
+    /// Waits until the process of this pid, which it has started, listens on the port.
+    pub(crate) async fn wait_listener(&mut self, pid: u32, port: u16) -> Result<()> {
         self.wait_ready(Duration::from_millis(10), async || {
             if listens_on(pid, port) {
                 Ok(())
@@ -305,6 +324,27 @@ fn listens_on(pid: u32, port: u16) -> bool {
     listeners(pid, port)
         .iter()
         .any(|inode| owns_socket(pid, inode))
+}
+
+/// How many connections to this port of loopback other processes than these have: the connections
+/// whose remote end is the port (state 01 is ESTABLISHED), but for the sockets of these processes.
+pub(crate) fn foreign_connections(port: u16, own: &[u32]) -> usize {
+    let remote = format!(":{port:04X}");
+    let tables = ["tcp", "tcp6"]
+        .map(|table| fs::read_to_string(format!("/proc/self/net/{table}")).unwrap_or_default());
+    tables
+        .iter()
+        .flat_map(|table| table.lines().skip(1))
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|fields| {
+            fields
+                .get(2)
+                .is_some_and(|address| address.ends_with(&remote))
+                && fields.get(3) == Some(&"01")
+        })
+        .filter_map(|fields| fields.get(9).copied())
+        .filter(|inode| !own.iter().any(|pid| owns_socket(*pid, inode)))
+        .count()
 }
 
 fn owns_socket(pid: u32, inode: &str) -> bool {

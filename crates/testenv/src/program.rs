@@ -79,6 +79,11 @@ impl Program {
         self.launcher.wait_ready(pause, look).await
     }
 
+    /// Waits until it listens on the port.
+    pub(crate) async fn wait_listening(&mut self, port: u16) -> Result<()> {
+        self.launcher.wait_listener(self.pid, port).await
+    }
+
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         kill(self.pid, signal);

@@ -161,11 +161,21 @@ pub(crate) fn folder_from_script(script: &str, args: &[&str]) -> Result<PathBuf>
     Ok(folder)
 }
 
-/// A program of this tree: the one that this variable of the environment names, else the one built
-/// next to this test.
-pub fn built(variable: &str, name: &str) -> Result<PathBuf> {
-    if let Some(program) = path_from_env(variable) {
-        return std::path::absolute(program).context(variable.to_owned());
+/// The variable of the environment that names another program than the one that cargo has built:
+/// `WEFT_AGENT_BIN` for `weft-agent`.
+pub fn variable_of(program: &str) -> String {
+    format!("{}_BIN", program.to_uppercase().replace('-', "_"))
+}
+
+/// A program of this tree: the one that [its variable](variable_of) names, otherwise the one that
+/// cargo has built next to this test.
+///
+/// # Errors
+/// It is not built.
+pub fn built(name: &str) -> Result<PathBuf> {
+    let variable = variable_of(name);
+    if let Some(program) = path_from_env(&variable) {
+        return std::path::absolute(program).context(variable);
     }
     // target/<profile>/deps/<test>, or target/<profile>/<program>
     let ours = std::env::current_exe()?;

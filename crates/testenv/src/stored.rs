@@ -6,7 +6,7 @@
 //! gateway for JSON (<https://etcd.io/docs/v3.6/dev-guide/api_grpc_gateway/>). The API server reads
 //! a stored object in any encoding that it serves, JSON too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -196,17 +196,10 @@ impl ControlPlane {
 
     async fn etcd_keys(&self) -> Result<BTreeSet<String>> {
         let port = self.reachable_etcd()?.port;
-        // All keys with this prefix: `0` is the character after `/`.
-        let (from, to) = (STANDARD.encode(ROOT), STANDARD.encode("/registry0"));
-        let range = json!({"key": from, "range_end": to, "keys_only": true});
+        let mut range = all_keys();
+        range["keys_only"] = true.into();
         let answer = ask(&Gateway::new(port), "range", &range).await?;
-        let keys = answer["kvs"].as_array().context("etcd has no keys")?;
-        keys.iter()
-            .map(|pair| {
-                let key = pair["key"].as_str().context("a key without a name")?;
-                Ok(String::from_utf8(STANDARD.decode(key)?)?)
-            })
-            .collect()
+        pairs(&answer)?.map(key_of).collect()
     }
 }
 
@@ -239,16 +232,63 @@ pub(crate) async fn write(port: u16, kinds: &[StoredKind]) -> Result<()> {
         .await
 }
 
-struct Gateway {
+/// The keys of the API server in etcd with their values, in the base64 of etcd's gateway.
+pub(crate) type Content = BTreeMap<String, String>;
+
+/// etcd's gateway for JSON.
+pub(crate) struct Gateway {
     client: Client<HttpConnector, Full<Bytes>>,
     port: u16,
 }
 
 impl Gateway {
-    fn new(port: u16) -> Self {
+    pub(crate) fn new(port: u16) -> Self {
         let client = Client::builder(TokioExecutor::new()).build_http();
         Self { client, port }
     }
+
+    /// All keys of the API server.
+    pub(crate) async fn content(&self) -> Result<Content> {
+        let answer = ask(self, "range", &all_keys()).await?;
+        pairs(&answer)?
+            .map(|pair| {
+                let value = pair["value"].as_str().unwrap_or_default();
+                Ok((key_of(pair)?, value.to_owned()))
+            })
+            .collect()
+    }
+
+    /// Writes each key with its value, or deletes it where there is none, past all rules of the API
+    /// server. Each change is a request of its own: the API server never writes two objects at one
+    /// revision, and a watch that it begins between two such changes does not show the second one.
+    pub(crate) async fn change(&self, keys: Vec<(String, Option<String>)>) -> Result<()> {
+        let change = |(key, value): (String, Option<String>)| async move {
+            let key = STANDARD.encode(key);
+            match value {
+                Some(value) => ask(self, "put", &json!({"key": key, "value": value})).await,
+                None => ask(self, "deleterange", &json!({"key": key})).await,
+            }
+            .map(drop)
+        };
+        stream::iter(keys.into_iter().map(change))
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await
+    }
+}
+
+/// The range of all keys of the API server. `0` is the character after `/`.
+fn all_keys() -> Value {
+    json!({"key": STANDARD.encode(ROOT), "range_end": STANDARD.encode("/registry0")})
+}
+
+fn pairs(answer: &Value) -> Result<impl Iterator<Item = &Value>> {
+    Ok(answer["kvs"].as_array().context("etcd has no keys")?.iter())
+}
+
+fn key_of(pair: &Value) -> Result<String> {
+    let key = pair["key"].as_str().context("a key without a name")?;
+    Ok(String::from_utf8(STANDARD.decode(key)?)?)
 }
 
 async fn ask(gateway: &Gateway, method: &str, body: &Value) -> Result<Value> {

@@ -1,6 +1,7 @@
 //! The folder a control plane lives in.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -30,10 +31,11 @@ impl WorkDir {
     pub(crate) fn temporary() -> Result<Self> {
         let parent = std::env::temp_dir();
         remove_orphans(&parent);
-        let path = tempfile::Builder::new()
-            .prefix(PREFIX)
-            .tempdir_in(&parent)?
-            .keep();
+        let path = parent.join(format!("{PREFIX}{:016x}", rand::random::<u64>()));
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .with_context(|| format!("cannot create {}", path.display()))?;
         // It gets its name when it is locked already: another start may be looking for orphans
         // right now.
         let mut folder = Self::own(&path, &path.join("lock.new"))?;

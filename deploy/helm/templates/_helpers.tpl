@@ -48,16 +48,3 @@ true
 {{- end -}}
 {{ join "," $domains }}
 {{- end -}}
-
-{{/* A list in CEL: where the operator's account writes for other domains than cluster-network. */}}
-{{- define "weft.namespacesOfOthers" -}}
-{{- if and .Values.placement.enabled (has "*" .Values.placement.namespaces) -}}
-[request.namespace]
-{{- else -}}
-{{- $namespaces := list -}}
-{{- if .Values.addons.enabled }}{{ $namespaces = append $namespaces "cluster-network-addons" }}{{ end -}}
-{{- if .Values.nodeNetwork.enabled }}{{ $namespaces = append $namespaces "nmstate" }}{{ end -}}
-{{- if .Values.placement.enabled }}{{ $namespaces = concat $namespaces (list "weft-placement") .Values.placement.namespaces }}{{ end -}}
-{{ toJson $namespaces }}
-{{- end -}}
-{{- end -}}

@@ -15,6 +15,7 @@ use weft_agent::{
     state_dir::StateDir,
     transaction::{Change, Done, Transactor},
 };
+use weft_node_network::desired::Desired;
 use weft_testenv::host_lab::HostLab;
 
 use super::{available, bridge, start};
@@ -101,8 +102,7 @@ pub async fn on_host() -> Result<()> {
                 }
             ]
         });
-        nmstate::NetworkState::new_from_json(&state.to_string())
-            .map_err(|error| anyhow::anyhow!("{error}"))
+        Desired::read(&state).map_err(|error| anyhow::anyhow!("{error}"))
     };
     let mut times = Times {
         nmstate: vec![],
@@ -134,7 +134,7 @@ pub async fn on_host() -> Result<()> {
             .await
             .map_err(|failure| anyhow::anyhow!("{failure}"))?;
         times.transaction.push(started.elapsed().as_secs_f64());
-        let Done::Changed { probes } = done else {
+        let Done::Changed { probes, .. } = done else {
             bail!("nothing was changed")
         };
         times.probes = probes;

@@ -50,13 +50,8 @@ struct Fleet {
 }
 
 pub async fn measure(agents: u32) -> Result<Vec<Figure>> {
-    let weft = Installation::without_agents(
-        HostLab::builder()
-            .hosts(1)
-            .audit(true)
-            .garbage_collector(false),
-    )
-    .await?;
+    let weft =
+        Installation::without_agents(HostLab::builder().hosts(1).garbage_collector(false)).await?;
     without_limit(&weft).await?;
     let host = &weft.lab().hosts()[0];
     let record = record(host).await?;

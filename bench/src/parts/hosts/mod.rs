@@ -25,7 +25,7 @@ use crate::wait;
 
 /// Weft with agents on hosts whose state is reported.
 pub async fn start(builder: HostLabBuilder) -> Result<Installation> {
-    let weft = Installation::start(builder.audit(true)).await?;
+    let weft = Installation::start(builder).await?;
     for host in weft.lab().hosts() {
         wait::until("the host reports", async || {
             let state = weft.get("nns", host.name()).await?.unwrap_or_default();
@@ -41,7 +41,7 @@ pub async fn start(builder: HostLabBuilder) -> Result<Installation> {
 /// One host, with this many interfaces in all: its cards, and pairs of veth that NetworkManager
 /// takes for cards.
 pub async fn start_with_interfaces(interfaces: usize) -> Result<Installation> {
-    let weft = Installation::without_agents(HostLab::builder().hosts(1).audit(true)).await?;
+    let weft = Installation::without_agents(HostLab::builder().hosts(1)).await?;
     let host = &weft.lab().hosts()[0];
     // lo, eth0, eth1, eth2
     let pairs = interfaces.saturating_sub(4) / 2;

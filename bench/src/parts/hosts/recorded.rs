@@ -13,7 +13,9 @@ use nmstate::NetworkState;
 use serde_json::Value;
 use weft_agent::host::{
     ApplyOptions, Backend, Change, Changes, Host, HostError, Peer, Port, Query, Retrieved, Seen,
+    Silence,
 };
+use weft_node_network::desired::Desired;
 
 /// The state of a host, which takes what is applied to it, and rolls back.
 pub struct Recorded {
@@ -70,6 +72,7 @@ impl Recorded {
             is_starting: false,
             indexes,
             aggregated: Default::default(),
+            bridge_filter: Default::default(),
         })
     }
 }
@@ -85,15 +88,18 @@ impl Host for Recorded {
 
     fn apply(
         &self,
-        desired: NetworkState,
+        desired: Desired,
         options: ApplyOptions,
     ) -> BoxFuture<'_, Result<(), HostError>> {
-        let desired = serde_json::to_value(&desired).unwrap_or_default();
         self.change(|inner| {
             if !options.commit {
                 inner.before = Some(inner.state.clone());
             }
-            for wanted in desired["interfaces"].as_array().into_iter().flatten() {
+            for wanted in desired.value()["interfaces"]
+                .as_array()
+                .into_iter()
+                .flatten()
+            {
                 take_over(&mut inner.state["interfaces"], wanted);
             }
         });
@@ -161,7 +167,7 @@ impl Host for Recorded {
         &'a self,
         _peer: &'a Peer,
         _servers: &'a [String],
-    ) -> BoxFuture<'a, Result<(), String>> {
+    ) -> BoxFuture<'a, Result<(), Silence>> {
         ready(Ok(())).boxed()
     }
 }
@@ -218,7 +224,7 @@ mod tests {
             memory_only: false,
             limit: second,
         };
-        host.apply(desired, options)
+        host.apply(desired.into(), options)
             .now_or_never()
             .unwrap()
             .unwrap();

@@ -3,10 +3,14 @@
 use k8s_openapi::api::core::v1::Container;
 use serde_json::Value;
 use weft_operands::pod::{Workload, containers, set_mount_path};
-use weft_plan::{Certificate, Facts, Lifetimes, Live, Manifest, ManifestError, ObjectKey, kinds};
+use weft_plan::{
+    Certificate, Dependents, Facts, KUBEVIRT, Kind, Lifetimes, Live, Manifest, ManifestError,
+    ObjectKey, kinds,
+};
 
 use crate::{
     Image, Settings,
+    components::kubevirt,
     overlay::Overlay,
     tls::Tls,
     validate::{CertificateProvider, IpamController},
@@ -25,6 +29,7 @@ const OF_WEFT: &str =
 const OF_CERT_MANAGER: &str =
     include_str!("../../../../components/kubevirt-ipam-controller/cert-manager.yaml");
 
+const DEPLOYMENT: &str = "kubevirt-ipam-controller-manager";
 const SERVICE: &str = "kubevirt-ipam-controller-webhook-service";
 const SECRET: &str = "webhook-server-cert";
 const AUTHORITY: &str = "kubevirt-ipam-controller-ca";
@@ -34,6 +39,21 @@ const ISSUER: &str = "kubevirt-ipam-controller-selfsigned-issuer";
 const CERTIFICATE_VOLUME: &str = "cert";
 /// Where OpenShift's controller finds its certificate.
 const OPENSHIFT_CERTIFICATES: &str = "/etc/ipam-controller/certificates";
+
+/// The addresses of virtual machines. The controller puts the finalizer on each claim and takes it
+/// off when the machine is gone (`KubevirtVMFinalizer` of kubevirt/ipam-extensions).
+pub(crate) const CLAIMS: Dependents = Dependents {
+    unit: "kubevirtIpamController",
+    kind: Kind {
+        group: "k8s.cni.cncf.io",
+        version: "v1alpha1",
+        kind: "IPAMClaim",
+        plural: "ipamclaims",
+        namespaced: true,
+    },
+    finalizer: "kubevirt.io/persistent-ipam",
+    way_out: "Delete the virtual machines that the claims belong to, which frees their addresses",
+};
 
 /// The provider of the certificate.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -198,22 +218,30 @@ pub(crate) fn made_by_others(
     Some(ObjectKey::new(kinds::SECRET, &settings.namespace, name))
 }
 
-/// Returns the missing part of cert-manager, if it must provide the certificate.
+/// Returns the missing parts of KubeVirt, whose virtual machines the controller watches, and of
+/// cert-manager, if it must provide the certificate.
 pub(crate) fn lacks(
     controller: &IpamController,
     settings: &Settings,
     facts: &Facts,
-) -> Option<(ObjectKey, String)> {
+) -> Vec<(ObjectKey, String)> {
+    let kubevirt = kubevirt::lacks(facts, &KUBEVIRT, "kubevirtIpamController").map(|message| {
+        let deployment = ObjectKey::new(kinds::DEPLOYMENT, &settings.namespace, DEPLOYMENT);
+        (deployment, message)
+    });
     let [issuer, certificate] = of_cert_manager(settings);
     let missing = [certificate, issuer]
         .into_iter()
         .find(|key| !facts.serves(key.kind));
-    let missing = missing.filter(|_| Source::of(controller, facts) == Source::CertManager)?;
-    let message = format!(
-        "the cluster does not have {}: install cert-manager, and Weft goes on by itself; or have Weft make the certificate: spec.kubevirtIpamController.certificateProvider: Weft",
-        missing.kind
-    );
-    Some((missing, message))
+    let missing = missing.filter(|_| Source::of(controller, facts) == Source::CertManager);
+    let cert_manager = missing.map(|missing| {
+        let message = format!(
+            "the cluster does not have {}: install cert-manager, and Weft continues; or let Weft make the certificate: spec.kubevirtIpamController.certificateProvider: Weft",
+            missing.kind
+        );
+        (missing, message)
+    });
+    kubevirt.into_iter().chain(cert_manager).collect()
 }
 
 /// The objects of cert-manager. The operator that Weft replaces always has them.
@@ -233,12 +261,12 @@ pub(crate) fn is_made_by_cert_manager(settings: &Settings, secret: &Value) -> bo
 mod tests {
     #![allow(clippy::unwrap_used)]
     use serde_json::{Value, json};
-    use weft_plan::{Decision, rollout};
+    use weft_plan::{Decision, Wait, rollout};
 
     use super::*;
     use crate::testing::{decide, decide_knowing, decide_on_openshift, object, objects, resource};
 
-    const MANAGER: &str = "kubevirt-ipam-controller-manager";
+    const MANAGER: &str = DEPLOYMENT;
 
     fn ipam(more: Value) -> Value {
         let mut resource = resource(json!({"kubevirtIpamController": {}}));
@@ -321,13 +349,50 @@ mod tests {
         );
     }
 
-    fn with_cert_manager() -> Facts {
+    fn with_kubevirt() -> Facts {
         Facts {
-            definitions: [kinds::CERTIFICATE, kinds::ISSUER]
-                .map(|kind| kind.definition())
-                .into(),
+            definitions: KUBEVIRT.map(str::to_owned).into(),
             ..Facts::default()
         }
+    }
+
+    fn with_cert_manager() -> Facts {
+        let mut facts = with_kubevirt();
+        let kinds = [kinds::CERTIFICATE, kinds::ISSUER];
+        facts
+            .definitions
+            .extend(kinds.map(|kind| kind.definition()));
+        facts
+    }
+
+    #[test]
+    fn it_waits_for_each_of_the_kinds_of_kubevirt() {
+        let waits = |known: &[&str]| {
+            let facts = Facts {
+                definitions: known.iter().map(|name| (*name).to_owned()).collect(),
+                ..Facts::default()
+            };
+            let waits = decide_knowing(&facts, &ipam(json!({}))).waits;
+            waits
+                .into_iter()
+                .map(|wait| format!("{}: {}", wait.object.human(), wait.message))
+                .collect::<Vec<_>>()
+        };
+        for (known, missing) in [
+            (&[][..], KUBEVIRT[0]),
+            (&[kubevirt::INSTANCES][..], KUBEVIRT[0]),
+            (&[KUBEVIRT[0]][..], kubevirt::INSTANCES),
+        ] {
+            let waits = waits(known);
+            let begin = format!(
+                "Deployment cluster-network-addons/{MANAGER}: waits for KubeVirt: the cluster does not have the definition {missing}"
+            );
+            assert!(
+                waits.len() == 1 && waits[0].starts_with(&begin),
+                "{waits:?}"
+            );
+        }
+        assert!(waits(&KUBEVIRT).is_empty());
     }
 
     #[test]
@@ -371,7 +436,7 @@ mod tests {
     fn without_cert_manager_it_waits_and_says_so() {
         let resource =
             ipam(json!({"kubevirtIpamController": {"certificateProvider": "CertManager"}}));
-        let waits = decide(&resource).waits;
+        let waits = decide_knowing(&with_kubevirt(), &resource).waits;
         assert_eq!(waits.len(), 1);
         assert_eq!(
             (&*waits[0].unit, waits[0].object.human()),
@@ -407,7 +472,13 @@ mod tests {
             object(&weft, "Service", SERVICE)["metadata"]["annotations"],
             Value::Null
         );
-        assert_eq!(provided("CertManager").waits.len(), 1);
+        let of_cert_manager = |waits: Vec<Wait>| {
+            let all = waits.into_iter();
+            all.filter(|wait| wait.object.kind == kinds::CERTIFICATE)
+                .count()
+        };
+        assert_eq!(of_cert_manager(provided("CertManager").waits), 1);
+        assert_eq!(of_cert_manager(weft.waits), 0);
     }
 
     #[test]

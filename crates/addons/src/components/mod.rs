@@ -1,6 +1,7 @@
 //! One file a component: its manifests, and what a configuration changes in them.
 
 pub(crate) mod kube_mac_pool;
+pub(crate) mod kubevirt;
 pub(crate) mod kubevirt_ipam_controller;
 pub(crate) mod linux_bridge;
 pub(crate) mod macvtap;

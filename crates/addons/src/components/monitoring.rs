@@ -13,6 +13,9 @@ const FILES: [&str; 3] = [
     include_str!("../../../../components/monitoring/rules.yaml"),
 ];
 
+/// The unit of the operator's own monitoring.
+pub(crate) const UNIT: &str = "monitoring";
+
 /// Reports whether the cluster takes such objects. One definition without the other is of no use.
 pub(crate) fn is_served(facts: &Facts) -> bool {
     facts.serves(kinds::SERVICE_MONITOR) && facts.serves(kinds::PROMETHEUS_RULE)
@@ -20,7 +23,7 @@ pub(crate) fn is_served(facts: &Facts) -> bool {
 
 /// Reports whether the operator can be found where its add-ons are: its Service must be in its own
 /// namespace.
-fn is_beside_the_operands(settings: &Settings) -> bool {
+pub(crate) fn is_beside_the_operands(settings: &Settings) -> bool {
     settings.operator_namespace == settings.namespace
 }
 

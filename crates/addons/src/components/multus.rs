@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Map, Value};
 use weft_operands::pod::{CONFIG_HASH, Workload, set_host_path};
-use weft_plan::{Manifest, ManifestError, kinds};
+use weft_plan::{Manifest, ManifestError, canonical_lines, kinds};
 
 use crate::{
     Image,
@@ -33,9 +33,9 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
             configure(data, paths)
         })?;
     }
-    // The pods of the original have read the configuration that the manifest holds: without a hash
-    // of it, they need no restart when Weft takes over. Taken before the labels are set: a new
-    // version of the operator alone restarts nothing.
+    // The pods of the original and of earlier releases have read the configuration that the manifest
+    // holds, so a hash of it restarts no pod. Taken before the labels are set: a new version of the
+    // operator alone restarts nothing.
     let config = objects
         .iter()
         .find(|object| object.key().kind == kinds::CONFIG_MAP)
@@ -77,12 +77,9 @@ fn configure(data: &mut Map<String, Value>, paths: &HostPaths) -> Result<(), Str
     let mut config: Map<String, Value> =
         serde_json::from_str(text).map_err(|error| error.to_string())?;
     config.insert("binDir".to_owned(), paths.cni_bin_dir.clone().into());
-    data.insert(
-        DAEMON_CONFIG.to_owned(),
-        serde_json::to_string_pretty(&config)
-            .map_err(|error| error.to_string())?
-            .into(),
-    );
+    // Another text would restart the pods.
+    let text = canonical_lines(&Value::Object(config));
+    data.insert(DAEMON_CONFIG.to_owned(), text.into());
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Map, Value, json};
 use weft_operands::pod::{CONFIG_HASH, Workload, set_host_path, set_mount_path};
-use weft_plan::{Manifest, ManifestError, kinds};
+use weft_plan::{Manifest, ManifestError, canonical_lines, kinds};
 
 use crate::{Image, overlay::Overlay};
 
@@ -29,7 +29,8 @@ pub(crate) fn objects(
         .filter(|object| object.key().kind == kinds::CONFIG_MAP)
     {
         object.edit("/data", |data: &mut Map<String, Value>| {
-            configure(data, cri_socket)
+            configure(data, cri_socket);
+            Ok::<_, String>(())
         })?;
     }
     let config = objects
@@ -53,16 +54,15 @@ pub(crate) fn objects(
     Ok(objects)
 }
 
-fn configure(data: &mut Map<String, Value>, cri_socket: &str) -> Result<(), serde_json::Error> {
+fn configure(data: &mut Map<String, Value>, cri_socket: &str) {
     let config = json!({
         "criSocketPath": format!("{HOST}{cri_socket}"),
         "multusSocketPath": format!("{HOST}{MULTUS_SOCKET}")
     });
     data.insert(
         "dynamic-networks-config.json".into(),
-        (serde_json::to_string_pretty(&config)? + "\n").into(),
+        (canonical_lines(&config) + "\n").into(),
     );
-    Ok(())
 }
 
 /// Mounts the folder that the runtime's socket is in.

@@ -24,7 +24,7 @@ pub(crate) fn objects() -> Result<Vec<Manifest>, ManifestError> {
 pub(crate) fn notice(effective: &Effective, facts: &Facts) -> Option<Notice> {
     let message = if !facts.serves(kinds::NMSTATE) {
         format!(
-            "is not deployed: the cluster does not know {}. Install the operator of the nodes' networks: weft manifests --domains addons,node-network | kubectl apply -f -",
+            "is not deployed: the cluster does not know {}. Install the operator of the nodes' networks. This prints the command: weft status --domains node-network",
             kinds::NMSTATE.definition()
         )
     } else {

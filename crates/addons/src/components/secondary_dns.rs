@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 use weft_operands::pod::CONFIG_HASH;
-use weft_plan::{Manifest, ManifestError, kinds};
+use weft_plan::{Facts, Manifest, ManifestError, ObjectKey, kinds};
 
-use crate::{Image, overlay::Overlay, validate::SecondaryDns};
+use crate::{Image, Settings, components::kubevirt, overlay::Overlay, validate::SecondaryDns};
 
 const FILES: [&str; 3] = [
     include_str!("../../../../components/secondary-dns/rbac.yaml"),
@@ -37,9 +37,13 @@ pub(crate) fn objects(
             Ok::<_, String>(())
         })?;
     }
+    // The pods of the original have read the configuration that the manifest holds: without a hash
+    // of it, they need no restart when Weft takes over.
+    let is_default = dns.domain.is_none() && dns.name_server_ip.is_none();
     let config = objects
         .iter()
         .find(|object| object.key().kind == kinds::CONFIG_MAP)
+        .filter(|_| !is_default)
         .map(Manifest::hash);
     for object in objects
         .iter_mut()
@@ -58,12 +62,24 @@ pub(crate) fn objects(
     Ok(objects)
 }
 
+/// Returns the missing part of KubeVirt: the status monitor watches running virtual machines.
+pub(crate) fn lacks(settings: &Settings, facts: &Facts) -> Option<(ObjectKey, String)> {
+    let message = kubevirt::lacks(facts, &[kubevirt::INSTANCES], "kubeSecondaryDNS")?;
+    let deployment = ObjectKey::new(kinds::DEPLOYMENT, &settings.namespace, "secondary-dns");
+    Some((deployment, message))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use serde_json::{Value, json};
 
-    use crate::testing::{decide, decide_on_openshift, object, resource};
+    use weft_plan::Facts;
+
+    use crate::{
+        components::kubevirt,
+        testing::{decide, decide_knowing, decide_on_openshift, object, resource},
+    };
 
     fn data(dns: Value) -> Value {
         object(
@@ -95,12 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn the_pods_roll_when_the_config_changes() {
+    fn the_pods_roll_when_the_config_changes_and_not_when_weft_takes_over() {
         let hash = |dns: Value| {
             let decision = decide(&resource(json!({"kubeSecondaryDNS": dns})));
             object(&decision, "Deployment", "secondary-dns")["spec"]["template"]["metadata"]["annotations"]["weft.network/config-hash"]
                 .clone()
         };
+        assert_eq!(hash(json!({})), Value::Null);
         let before = hash(json!({"domain": "a.example"}));
         assert!(before.is_string());
         assert_eq!(hash(json!({"domain": "a.example"})), before);
@@ -132,6 +149,8 @@ mod tests {
         found
     }
 
+    /// The Corefile is that of the original, so `objects` sets no hash by default. If you change the
+    /// Corefile, set the hash always, so that the pods restart.
     #[test]
     fn the_corefile_serves_the_zones_on_the_ports_that_the_pods_open() {
         let resource = resource(json!({"kubeSecondaryDNS": {}}));
@@ -162,6 +181,24 @@ mod tests {
             policy["spec"]["ingress"],
             json!([{"ports": [{"protocol": "UDP", "port": 5353}]}])
         );
+    }
+
+    #[test]
+    fn it_waits_for_the_virtual_machines_of_kubevirt() {
+        let resource = resource(json!({"kubeSecondaryDNS": {}}));
+        let waits = decide(&resource).waits;
+        assert_eq!(waits.len(), 1);
+        assert!(
+            waits[0].message.starts_with("waits for KubeVirt: ")
+                && waits[0].message.ends_with("remove spec.kubeSecondaryDNS"),
+            "{}",
+            waits[0].message
+        );
+        let facts = Facts {
+            definitions: [kubevirt::INSTANCES.to_owned()].into(),
+            ..Facts::default()
+        };
+        assert_eq!(decide_knowing(&facts, &resource).waits, []);
     }
 
     #[test]

@@ -3,12 +3,11 @@
 mod input;
 pub mod output;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use nmstate::NetworkState;
-use weft_node_network::{normalise::Filter, removal, state};
+use weft_node_network::{lifelines, normalise::Filter, resolve::other_names, verdict};
 use weft_operands::duration::of_flag_within;
 
 use crate::{
@@ -19,7 +18,7 @@ use crate::{
     report::report,
     secrets,
     state_dir::StateDir,
-    transaction::{Change, Done, Failure, Transactor},
+    transaction::{Change, Done, Failure, Phase, Transactor},
 };
 
 /// Options of every command.
@@ -211,6 +210,7 @@ async fn show(host: &dyn Host, common: &Common, interfaces: &[String], json: boo
         is_starting: now.is_starting,
         indexes: now.indexes,
         aggregated: now.aggregated,
+        bridge_filter: now.bridge_filter,
     };
     let mut shown = report(&seen, &Filter::default().budget(usize::MAX), &places).state;
     if !interfaces.is_empty() {
@@ -251,25 +251,42 @@ async fn plan(host: &dyn Host, common: &Common, from: &From, format: Format) -> 
         })
         .await?;
     let wanted = input::read(from, &now)?;
-    let desired = state::value(&wanted.desired);
-    let current = now.value();
-    if let Some(refusal) = now.backend.refusal(&desired, &current) {
-        bail!("{refusal}");
+    for note in &wanted.asides {
+        output::say_aside(&format!("note: {note}"));
     }
-    wanted
-        .desired
-        .validate(Some(&now.state))
-        .map_err(|error| anyhow::anyhow!("{}", error.msg()))?;
-    let differences = removal::changes(&desired, &current);
-    // Compared in clear, as a password that is another one is a change, too.
-    let secrets = secrets::values(&now.state, &places)
+    let desired = &wanted.desired;
+    let current = now.value();
+    let secrets: BTreeSet<String> = secrets::values(&now.state, &places)
         .into_iter()
-        .chain(secrets::values(&wanted.desired, &places))
+        .chain(secrets::of_desired(desired, &places))
         .collect();
+    // A refusal may name the value that it refuses.
+    let refused = |why: &str| anyhow::anyhow!("{}", secrets::without(why, &secrets));
+    if let Some(refusal) = now.backend.refusal(desired, &current) {
+        return Err(refused(&refusal));
+    }
+    desired.validate(&now.state).map_err(|error| {
+        let hide = |text: &str| secrets::without(text, &secrets);
+        anyhow::anyhow!(verdict::explained(desired, &now.state, error.msg(), hide))
+    })?;
+    // Compared in clear, as a password that is another one is a change, too.
+    let differences = now.backend.effects(desired, &current);
+    // Only the cluster knows the addresses of a node.
+    let lifelines = lifelines::touched(&differences, &current, &BTreeSet::new());
     match format {
-        Format::Json => output::print_json(&output::differences(&differences, &secrets))?,
+        Format::Json => {
+            let mut plan = output::differences(&differences, &secrets);
+            plan["lifelines"] = lifelines::json(&lifelines);
+            plan["otherNames"] = serde_json::json!(other_names(desired.value(), &current));
+            output::print_json(&plan)?;
+        }
         Format::Text if differences.is_empty() => output::say("Nothing would change."),
-        Format::Text => output::print_differences(&differences, &desired, &secrets),
+        Format::Text => {
+            if let Some(warning) = lifelines::warning(&lifelines) {
+                output::say(&format!("Warning: {warning}."));
+            }
+            output::print_differences(&differences, desired.value(), &current, &secrets);
+        }
     }
     if format == Format::Text {
         wanted.notes.iter().for_each(|note| output::say(note));
@@ -289,6 +306,9 @@ async fn apply(host: Arc<dyn Host>, common: &Common, from: &From, format: Format
         })
         .await?;
     let wanted = input::read(from, &now)?;
+    for note in &wanted.asides {
+        output::say_aside(&format!("note: {note}"));
+    }
     let change = Change {
         desired: wanted.desired,
         what: wanted.what,
@@ -308,8 +328,8 @@ async fn rollback(
     let entries = History::new(&dir)?.entries()?;
     let mut done = entries
         .into_iter()
-        .filter(|(_, entry)| entry.failure.is_none());
-    let found = match number {
+        .filter(|(_, entry)| entry.as_ref().map_or(true, |entry| entry.failure.is_none()));
+    let (number, entry) = match number {
         Some(wanted) => done
             .find(|(number, _)| *number == wanted)
             .with_context(|| {
@@ -319,10 +339,15 @@ async fn rollback(
             "no change was made on this host that the agent knows of: see weft-agent history",
         )?,
     };
-    let (number, entry) = found;
-    let desired: NetworkState = entry
+    let entry = entry.with_context(|| {
+        format!(
+            "change {number} cannot be read. To roll back an earlier one, name its number: see weft-agent history"
+        )
+    })?;
+    let back = entry
         .revert()
         .map_err(|error| anyhow::anyhow!("{}", error.msg()))?;
+    let desired = host.retrieve(Query::default()).await?.way_back(back)?;
     let what = format!("the rollback of change {number}, {}", entry.what);
     transact(
         host,
@@ -364,25 +389,38 @@ async fn transact(
     }
     match done {
         Ok(Done::Nothing) => output::say("Nothing to do: the host is so already."),
-        Ok(Done::Changed { probes }) if probes.is_empty() => {
+        Ok(Done::Changed { probes, .. }) if probes.is_empty() => {
             output::say(&format!(
                 "Changed: {what}. Nothing was reachable before, so no probe could check whether the network still works."
             ));
         }
-        Ok(Done::Changed { probes }) => output::say(&format!(
-            "Changed: {what}. Still reachable: {}.",
-            probes.join(", ")
-        )),
-        Err(failure) => bail!("{failure}\nThe host is as it was before."),
+        Ok(Done::Changed { probes, left_out }) => {
+            output::say(&format!(
+                "Changed: {what}. Still reachable: {}.",
+                probes.join(", ")
+            ));
+            for probe in left_out {
+                output::say(&format!("Not reachable before, so not checked: {probe}."));
+            }
+        }
+        Err(failure) => bail!("{}", failure_text(&failure)),
     }
     Ok(0)
+}
+
+/// A failure in words. Only a rollback that was compared leaves the host as it was before.
+fn failure_text(failure: &Failure) -> String {
+    match failure.phase {
+        Phase::Rollback => failure.to_string(),
+        _ => format!("{failure}\nThe host is as it was before."),
+    }
 }
 
 /// The result of a transaction, with the fields that docs/command-line.md describes.
 fn outcome(what: &str, done: &Result<Done, Failure>) -> serde_json::Value {
     let (verdict, reachable, failure) = match done {
         Ok(Done::Nothing) => ("Nothing", &[][..], None),
-        Ok(Done::Changed { probes }) => ("Changed", &probes[..], None),
+        Ok(Done::Changed { probes, .. }) => ("Changed", &probes[..], None),
         Err(failure) => ("Failed", &[][..], Some(failure.to_string())),
     };
     serde_json::json!({
@@ -396,12 +434,15 @@ fn history(common: &Common, format: Format) -> Result<u8> {
     if format == Format::Json {
         let changes: Vec<_> = entries
             .iter()
-            .map(|(number, entry)| {
-                serde_json::json!({
+            .map(|(number, entry)| match entry {
+                Ok(entry) => serde_json::json!({
                     "number": number, "at": entry.at.to_string(), "what": entry.what,
                     "rolledBack": entry.failure.is_some(), "failure": entry.failure,
                     "differences": entry.differences
-                })
+                }),
+                Err(error) => {
+                    serde_json::json!({"number": number, "unreadable": error.to_string()})
+                }
             })
             .collect();
         output::print_json(&serde_json::json!({ "changes": changes }))?;
@@ -411,6 +452,13 @@ fn history(common: &Common, format: Format) -> Result<u8> {
         output::say("Nothing was changed on this host yet.");
     }
     for (number, entry) in entries {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                output::say(&format!("{number:>4}  unreadable: {error}"));
+                continue;
+            }
+        };
         let done = if entry.failure.is_some() {
             "rolled back"
         } else {
@@ -438,6 +486,19 @@ mod tests {
     struct Line {
         #[command(flatten)]
         common: Common,
+    }
+
+    #[test]
+    fn a_host_that_a_rollback_has_not_restored_is_not_as_it_was_before() {
+        let cut_off = Failure::probe("API server", "no answer");
+        let restored = "The host is as it was before.";
+        assert!(failure_text(&cut_off).ends_with(restored));
+        let left = Failure::new(Phase::Rollback, "eth1.mtu differs");
+        let text = failure_text(&cut_off.not_rolled_back(&left));
+        assert!(
+            text.contains("eth1.mtu differs") && !text.contains(restored),
+            "{text}"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
 use anyhow::Result;
 use console::style;
 use serde_json::Value;
-use weft_node_network::{drift::Difference, plan::lines};
+use weft_node_network::{drift::Difference, plan::lines, resolve::other_names};
 use weft_plan::escape;
 
 use crate::secrets::mask;
@@ -71,7 +71,13 @@ pub fn differences(differences: &[Difference], secrets: &BTreeSet<String>) -> Va
 }
 
 /// Prints the changes as `weft plan` prints them. A mask replaces each of these secrets.
-pub fn print_differences(differences: &[Difference], desired: &Value, secrets: &BTreeSet<String>) {
+pub fn print_differences(
+    differences: &[Difference],
+    desired: &Value,
+    current: &Value,
+    secrets: &BTreeSet<String>,
+) {
+    let other_names = other_names(desired, current);
     let desired = mask(desired, secrets);
     for Difference {
         path,
@@ -84,7 +90,7 @@ pub fn print_differences(differences: &[Difference], desired: &Value, secrets: &
             wanted: mask(wanted, secrets),
             found: mask(found, secrets),
         };
-        for line in lines(&shown, &desired) {
+        for line in lines(&shown, &desired, &other_names) {
             let line = escape::text(&line);
             let line = match line.chars().next() {
                 Some('+') => style(line).green(),

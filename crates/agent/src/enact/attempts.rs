@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
+use weft_api::node_network::Outcome;
 
-use super::wish::Wish;
+use super::{status::State, wish::Wish};
 
 /// How often and how soon. As kubernetes-nmstate has it in its environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,8 @@ struct Tries {
     of: (i64, Option<String>),
     count: u32,
     not_before: Instant,
+    /// The end, if there is no other try. The status may not have it yet.
+    given_up: Option<(State, Outcome)>,
 }
 
 /// The tries of each policy.
@@ -94,18 +97,45 @@ impl Attempts {
                 of,
                 count,
                 not_before: now + retries.wait(count),
+                given_up: None,
             },
         );
         (count, count < retries.max)
     }
 
+    /// Notes how a policy has failed that is not tried again.
+    pub fn give_up(&mut self, policy: &str, state: &State, outcome: &Outcome) {
+        if let Some(tries) = self.0.get_mut(policy) {
+            tries.given_up = Some((state.clone(), outcome.clone()));
+        }
+    }
+
+    /// Lets a policy be tried again that was given up, if it has tries left. Returns how many there
+    /// were, and how long it has to wait.
+    pub fn resume(&mut self, wish: &Wish, retries: Retries) -> Option<(u32, Duration)> {
+        let tries = self.0.get_mut(&wish.policy)?;
+        if tries.count >= retries.max {
+            return None;
+        }
+        tries.given_up = None;
+        Some((tries.count, retries.wait(tries.count)))
+    }
+
+    /// How a policy has failed for good, if it has.
+    pub fn given_up(&self, wish: &Wish) -> Option<&(State, Outcome)> {
+        self.tries(wish)?.given_up.as_ref()
+    }
+
     /// How long a policy has to wait for its next try.
     pub fn wait(&self, wish: &Wish, now: Instant) -> Option<Duration> {
-        let tries = self
-            .0
-            .get(&wish.policy)
-            .filter(|tries| tries.of.0 == wish.generation && tries.of.1 == wish.retry)?;
+        let tries = self.tries(wish)?;
         Some(tries.not_before.saturating_duration_since(now)).filter(|wait| !wait.is_zero())
+    }
+
+    fn tries(&self, wish: &Wish) -> Option<&Tries> {
+        self.0
+            .get(&wish.policy)
+            .filter(|tries| tries.of.0 == wish.generation && tries.of.1 == wish.retry)
     }
 
     /// Notes that the policy was applied.
@@ -166,6 +196,31 @@ mod tests {
             attempts.failed(&wish(2, Some("now")), retries, now),
             (1, true)
         );
+    }
+
+    #[test]
+    fn a_policy_is_given_up_until_it_changes() {
+        let (mut attempts, now) = (Attempts::default(), Instant::now());
+        let failed = State::Failed {
+            message: "Probe (API server): no answer".into(),
+        };
+        attempts.failed(&wish(1, None), Retries::default(), now);
+        assert_eq!(attempts.given_up(&wish(1, None)), None);
+        attempts.give_up("p", &failed, &Outcome::default());
+        let end = Some((failed, Outcome::default()));
+        assert_eq!(attempts.given_up(&wish(1, None)), end.as_ref());
+        assert_eq!(attempts.given_up(&wish(2, None)), None);
+        assert_eq!(attempts.given_up(&wish(1, Some("now"))), None);
+
+        let only_one = Retries {
+            max: 1,
+            ..Retries::default()
+        };
+        assert_eq!(attempts.resume(&wish(1, None), only_one), None);
+        assert!(attempts.given_up(&wish(1, None)).is_some());
+        let second = Some((1, Duration::from_secs(1)));
+        assert_eq!(attempts.resume(&wish(1, None), Retries::default()), second);
+        assert_eq!(attempts.given_up(&wish(1, None)), None);
     }
 
     #[test]

@@ -19,7 +19,6 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::jiff::Timestamp;
 use kube::{
     Api, Client,
     api::{Patch, PatchParams},
@@ -31,6 +30,7 @@ use weft_api::node_network::{
     GROUP, NodeNetworkConfigurationEnactment, NodeNetworkConfigurationEnactmentStatus as Status,
     enactment,
 };
+use weft_runtime::api_server::clock;
 
 pub use self::attempts::Retries;
 use self::{
@@ -41,8 +41,9 @@ use self::{
     wish::Wish,
 };
 use crate::{
-    host::{Backend, HostError},
+    host::{Backend, BridgeFilter, HostError},
     observe::Observer,
+    probes::Counted,
     secrets, state_dir,
     transaction::{Failure, Interrupted, Transactor},
 };
@@ -59,6 +60,8 @@ pub struct Settings {
     pub transactor: Transactor,
     /// Writes statuses, reads Secrets.
     pub client: Client,
+    /// The name of the node.
+    pub node: String,
     /// The agent's namespace, where Secrets are.
     pub namespace: String,
     /// How often and how soon a policy is tried again.
@@ -87,6 +90,8 @@ pub struct Inputs<'a> {
     pub current: &'a NetworkState,
     /// The interfaces with a neighbor whose port is part of an aggregation.
     pub aggregated: &'a BTreeSet<String>,
+    /// The bridges whose packets pass the host's firewall.
+    pub bridge_filter: &'a BridgeFilter,
     /// The backend that reported it.
     pub backend: &'a Backend,
     /// True while NetworkManager has not done all that it does at its start.
@@ -256,6 +261,14 @@ impl Enactor {
                 .any(|enactment| enactment.spec.policy == policy)
         };
         self.doubts.retain(|policy, _| is_there(policy));
+        let dir = &self.settings.transactor.dir;
+        let forgotten = Counted::load(dir).and_then(|mut counted| match counted.keep(is_there) {
+            true => counted.save(dir),
+            false => Ok(()),
+        });
+        if let Err(error) = forgotten {
+            tracing::warn!(%error, "probes of policies that are gone stay noted");
+        }
         if self.store.keep(is_there) {
             self.save();
         }
@@ -305,7 +318,7 @@ impl Enactor {
                 (None, Ok(_)) => {}
             }
         }
-        status.conditions = status::conditions(wish, state, aside, Timestamp::now());
+        status.conditions = status::conditions(wish, state, aside, clock::now());
         status.policy_generation = Some(wish.generation);
         status.observed_generation = Some(wish.observed);
         if status == wish.status {

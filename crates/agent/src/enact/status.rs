@@ -136,6 +136,12 @@ fn waits(status: &Status) -> Option<Waits> {
 /// The reason of two policies that contradict each other.
 const DISAGREE: &str = "PoliciesDisagree";
 
+/// The condition that names probes that did not count.
+const LEFT_OUT: &str = "ProbesLeftOut";
+
+/// The condition that names bridges whose packets pass the host's firewall.
+const FILTERED: &str = "BridgeTrafficFiltered";
+
 /// Next to the state, what may hold as well.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Aside {
@@ -145,6 +151,10 @@ pub(super) struct Aside {
     pub conflict: Option<String>,
     /// The interfaces that would need LLDP and do not receive it, if there are such.
     pub deaf: Option<String>,
+    /// The probes that did not count for the last try, if there are such.
+    pub left_out: Option<String>,
+    /// The bridges whose packets pass the host's firewall, if there are such.
+    pub filtered: Option<String>,
 }
 
 impl Aside {
@@ -161,6 +171,8 @@ impl Aside {
             drifted: message("Drifted"),
             conflict: message("Conflict"),
             deaf: message("NeighborsMissing"),
+            left_out: message(LEFT_OUT),
+            filtered: message(FILTERED),
         }
     }
 }
@@ -190,10 +202,15 @@ pub(super) fn conditions(
             },
         ));
     }
+    // Of a policy that is not in force, the node may not have the bridges.
+    let is_in_force = matches!(state, State::Available { .. });
+    let filtered = aside.filtered.clone().filter(|_| is_in_force);
     for (type_, reason, message) in [
         ("Drifted", "HostDiffers", &aside.drifted),
         ("Conflict", DISAGREE, &aside.conflict),
         ("NeighborsMissing", "NoLldp", &aside.deaf),
+        (LEFT_OUT, "OutOfReachBefore", &aside.left_out),
+        (FILTERED, "BridgeNetfilter", &filtered),
     ] {
         if let Some(message) = message {
             wanted.push((type_, "True", reason, message.clone()));
@@ -453,6 +470,36 @@ mod tests {
         assert_eq!(Aside::of(&status), aside);
         let later = conditions(&wish(status), &done, &Aside::default(), at(1));
         assert!(later.iter().all(|one| one.type_ != "NeighborsMissing"));
+    }
+
+    #[test]
+    fn bridges_that_the_firewall_sees_are_a_condition_of_a_policy_in_force() {
+        let aside = Aside {
+            filtered: Some("packets between ports of br1 pass the chain FORWARD".into()),
+            ..Aside::default()
+        };
+        let conditions = |state: &State| conditions(&wish(Status::default()), state, &aside, at(0));
+        let is_named = |one: &Condition| one.type_ == "BridgeTrafficFiltered";
+        let done = State::Available {
+            message: RECONCILED,
+        };
+        let status = Status {
+            conditions: conditions(&done),
+            ..Status::default()
+        };
+        let found = status.conditions.iter().find(|one| is_named(one)).unwrap();
+        assert_eq!(
+            (
+                found.status.as_str(),
+                found.reason.as_deref(),
+                &found.message
+            ),
+            ("True", Some("BridgeNetfilter"), &aside.filtered)
+        );
+        assert_eq!(Aside::of(&status), aside);
+        let ready = status.conditions.iter().find(|one| one.type_ == "Ready");
+        assert_eq!(ready.unwrap().status, "True", "it is no trouble by itself");
+        assert!(!conditions(&State::Progressing).iter().any(is_named));
     }
 
     #[test]

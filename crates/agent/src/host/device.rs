@@ -23,6 +23,8 @@ pub trait NetworkManager {
 )]
 pub trait Device {
     #[zbus(property)]
+    fn interface(&self) -> zbus::Result<String>;
+    #[zbus(property)]
     fn managed(&self) -> zbus::Result<bool>;
     #[zbus(property)]
     fn set_managed(&self, managed: bool) -> zbus::Result<()>;

@@ -16,6 +16,7 @@ use rtnetlink::{
     },
 };
 use serde::{Deserialize, Serialize};
+use weft_node_network::ports::is_card_name;
 
 /// Settings of a port that a bridge keeps, and loses with the port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +50,7 @@ pub struct Link {
     pub index: u32,
     pub name: String,
     pub is_bridge: bool,
-    /// A veth whose other end is in another network namespace.
+    /// True if it can be the host's end of a pod's veth pair.
     pub is_pod_end: bool,
     pub up: bool,
     pub master: Option<u32>,
@@ -246,8 +247,14 @@ fn link(message: LinkMessage) -> Option<Link> {
             _ => {}
         }
     }
-    link.is_pod_end = is_veth && peer_is_elsewhere;
+    link.is_pod_end = is_veth && is_pod_end(&link.name, peer_is_elsewhere);
     (!link.name.is_empty()).then_some(link)
+}
+
+/// Reports whether a veth can be the host's end of a pod's pair: its other end is in another network
+/// namespace, and it is not the card of a host that is itself a container.
+pub(super) fn is_pod_end(name: &str, peer_is_elsewhere: bool) -> bool {
+    peer_is_elsewhere && !is_card_name(name)
 }
 
 /// The list omits values that the bridge or a protocol computes, and those of newer kernels: one

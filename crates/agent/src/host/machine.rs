@@ -17,13 +17,16 @@ use futures::{
     future::{BoxFuture, LocalBoxFuture},
     stream,
 };
-use nmstate::NetworkState;
+use nmstate::{InterfaceType, NetworkState};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
+use weft_node_network::desired::Desired;
 
 use super::{
-    ApplyOptions, Backend, Changes, Host, HostError, Peer, Query, Retrieved, WithoutNetworkManager,
-    kernel::{self, Kernel},
+    ApplyOptions, Backend, BridgeFilter, Changes, Host, HostError, Peer, Query, Retrieved, Silence,
+    WithoutNetworkManager,
+    causes::{self, HEARD},
+    kernel::Kernel,
     links::{Links, Port, Seen},
     lldp, managed, netlink,
     network_manager::{self, Presence},
@@ -186,8 +189,9 @@ impl Host for Machine {
         let kernel = self.kernel.clone();
         self.run(READ_LIMIT, move || async move {
             let backend = backend(kernel.as_deref()).await;
-            let state = if backend == Backend::Kernel {
-                kernel::retrieve(query).await?
+            let by_kernel = kernel.filter(|_| backend == Backend::Kernel);
+            let state = if let Some(kernel) = by_kernel {
+                kernel.retrieve(query).await?
             } else {
                 let mut state = NetworkState::new();
                 state.set_kernel_only(matches!(backend, Backend::ReadOnly { .. }));
@@ -198,6 +202,11 @@ impl Host for Machine {
             };
             let indexes = indexes(&state);
             let aggregated = aggregated(&state).await;
+            let bridges = state
+                .interfaces
+                .iter()
+                .filter(|interface| interface.iface_type() == InterfaceType::LinuxBridge);
+            let bridge_filter = BridgeFilter::read(bridges.map(nmstate::Interface::name));
             let is_starting = matches!(backend, Backend::NetworkManager { .. })
                 && network_manager::is_starting().await;
             Ok(Retrieved {
@@ -206,6 +215,7 @@ impl Host for Machine {
                 is_starting,
                 indexes,
                 aggregated,
+                bridge_filter,
             })
         })
         .boxed()
@@ -213,22 +223,34 @@ impl Host for Machine {
 
     fn apply(
         &self,
-        mut desired: NetworkState,
+        desired: Desired,
         options: ApplyOptions,
     ) -> BoxFuture<'_, Result<(), HostError>> {
         let for_kernel = desired.clone();
-        self.by_backend(
-            options.limit,
-            move |kernel| async move { kernel.apply(&for_kernel, options).await },
-            move || async move {
-                desired.set_kernel_only(false);
-                desired.set_commit(options.commit);
-                desired.set_timeout(options.checkpoint.as_secs().try_into().unwrap_or(u32::MAX));
-                desired.set_verify_change(options.verify);
-                desired.set_memory_only(options.memory_only);
-                Ok(desired.apply_async().await?)
-            },
-        )
+        let interfaces = desired.state().interfaces.iter();
+        let interfaces: BTreeSet<String> = interfaces.map(|one| one.name().to_owned()).collect();
+        async move {
+            let listening = HEARD.listen();
+            let applied = self.by_backend(
+                options.limit,
+                move |kernel| async move { kernel.apply(&for_kernel, options).await },
+                move || async move {
+                    let mut state = desired.state().clone();
+                    state.set_kernel_only(false);
+                    state.set_commit(options.commit);
+                    state.set_timeout(options.checkpoint.as_secs().try_into().unwrap_or(u32::MAX));
+                    state.set_verify_change(options.verify);
+                    state.set_memory_only(options.memory_only);
+                    tokio::select! {
+                        applied = state.apply_async() => applied.map_err(HostError::from),
+                        never = causes::record(&HEARD, &interfaces) => match never {},
+                    }
+                },
+            );
+            applied
+                .await
+                .map_err(|error| error.because(listening.causes()))
+        }
         .boxed()
     }
 
@@ -255,7 +277,7 @@ impl Host for Machine {
     fn commit(&self, checkpoint: String) -> BoxFuture<'_, Result<(), HostError>> {
         self.by_backend(
             CHECKPOINT_LIMIT,
-            |kernel| async move { kernel.checkpoint.commit() },
+            |kernel| async move { kernel.commit().await },
             move || async move { Ok(NetworkState::checkpoint_commit_async(&checkpoint).await?) },
         )
         .boxed()
@@ -299,9 +321,10 @@ impl Host for Machine {
     }
 
     fn configured(&self, links: Vec<String>) -> BoxFuture<'_, Result<BTreeSet<String>, HostError>> {
+        let for_kernel = links.clone();
         self.by_backend(
             READ_LIMIT,
-            |_| async { Ok(BTreeSet::new()) },
+            move |kernel| async move { kernel.configured(for_kernel) },
             move || async move {
                 managed::configured(&zbus::Connection::system().await?, &links).await
             },
@@ -324,7 +347,7 @@ impl Host for Machine {
         &'a self,
         peer: &'a Peer,
         servers: &'a [String],
-    ) -> BoxFuture<'a, Result<(), String>> {
+    ) -> BoxFuture<'a, Result<(), Silence>> {
         peer.ask(servers).boxed()
     }
 }

@@ -4,6 +4,8 @@
 //! itself comes as [`Changes`]. An agent that is simulated for a measurement differs from a real
 //! one in these two and in nothing else.
 
+mod bridge_filter;
+pub mod causes;
 mod device;
 mod kernel;
 pub(crate) mod links;
@@ -23,13 +25,20 @@ use std::{
 
 use futures::{future::BoxFuture, stream::BoxStream};
 use nmstate::{ErrorKind, NetworkState, NmstateError};
+use serde::Deserialize;
 use serde_json::Value;
-use weft_node_network::{feasible, kernel_subset};
+use weft_node_network::{
+    consequences::{Applier, consequences},
+    desired::Desired,
+    drift::{self, Difference},
+    feasible, kernel_subset, losses, removal,
+};
 
+pub use bridge_filter::BridgeFilter;
 pub(crate) use kernel::Checkpoint;
 pub use links::{Port, Seen};
 pub use machine::Machine;
-pub use peer::{DNS_HOST, Peer};
+pub use peer::{DNS_HOST, Means, Peer, Silence};
 
 /// The version of the library nmstate that the agent is linked to, for status.
 pub const NMSTATE_VERSION: &str = "2.2.62";
@@ -54,7 +63,7 @@ pub trait Host: Send + Sync + 'static {
     /// back then.
     fn apply(
         &self,
-        desired: NetworkState,
+        desired: Desired,
         options: ApplyOptions,
     ) -> BoxFuture<'_, Result<(), HostError>>;
 
@@ -105,11 +114,11 @@ pub trait Host: Send + Sync + 'static {
     fn ovsdb(&self, operations: Vec<Value>)
     -> BoxFuture<'_, Result<Option<Vec<Value>>, HostError>>;
 
-    /// Those of the links that NetworkManager has set up by a profile: a policy's or a person's,
-    /// and no CNI plugin's.
+    /// Those of the links that a policy or a person has set up, and no CNI plugin: by a profile of
+    /// NetworkManager, or without NetworkManager by a change of the agent.
     ///
     /// # Errors
-    /// NetworkManager is not there or does not answer.
+    /// NetworkManager is not there or does not answer, or the agent's folder cannot be read.
     fn configured(&self, links: Vec<String>) -> BoxFuture<'_, Result<BTreeSet<String>, HostError>>;
 
     /// Has NetworkManager leave links alone until it or the link starts anew. NetworkManager
@@ -128,7 +137,7 @@ pub trait Host: Send + Sync + 'static {
         &'a self,
         peer: &'a Peer,
         servers: &'a [String],
-    ) -> BoxFuture<'a, Result<(), String>>;
+    ) -> BoxFuture<'a, Result<(), Silence>>;
 }
 
 /// The parts to read.
@@ -156,12 +165,28 @@ pub struct Retrieved {
     /// The interfaces with a neighbor that announces by LLDP that its port is part of an
     /// aggregation. nmstate leaves this out of `state`.
     pub aggregated: BTreeSet<String>,
+    /// The bridges whose packets pass the host's firewall.
+    pub bridge_filter: BridgeFilter,
 }
 
 impl Retrieved {
     /// The state as JSON, with the announcements of neighbors that nmstate leaves out.
     pub fn value(&self) -> Value {
         value(&self.state, &self.aggregated)
+    }
+
+    /// The state that takes a change back, without what this host cannot be asked for.
+    ///
+    /// # Errors
+    /// nmstate does not read the rest.
+    pub fn way_back(&self, back: Desired) -> Result<Desired, serde_json::Error> {
+        match &self.backend {
+            Backend::Kernel => {
+                let rest = self.backend.way_back(back.value().clone(), &self.value());
+                Desired::deserialize(rest)
+            }
+            Backend::NetworkManager { .. } | Backend::ReadOnly { .. } => Ok(back),
+        }
     }
 }
 
@@ -194,12 +219,56 @@ impl Backend {
     /// Returns what the host would refuse of a desired state, by the rules of all plans. nmstate
     /// would name one mistake of several, and not where it is. In its kernel-only mode it would
     /// ignore most of them.
-    pub fn refusal(&self, desired: &Value, current: &Value) -> Option<String> {
+    pub fn refusal(&self, desired: &Desired, current: &Value) -> Option<String> {
+        let desired = desired.value();
         let by_kernel = || match self {
             Self::Kernel => kernel_subset::refusal(desired, current),
             Self::NetworkManager { .. } | Self::ReadOnly { .. } => None,
         };
         feasible::refusal(desired, current).or_else(by_kernel)
+    }
+
+    /// All that an apply of `desired` would change on a host that is like `current`.
+    pub fn changes(&self, desired: &Desired, current: &Value) -> Vec<Difference> {
+        let mut found = removal::changes(desired.value(), current);
+        found.extend(self.left_on_ports(desired.value(), current));
+        found
+    }
+
+    /// All that an apply of `desired` would change, with what follows on other parts of the host.
+    pub fn effects(&self, desired: &Desired, current: &Value) -> Vec<Difference> {
+        let mut found = self.changes(desired, current);
+        let applier = match self {
+            Self::Kernel => Applier::Kernel,
+            Self::NetworkManager { .. } | Self::ReadOnly { .. } => Applier::NetworkManager,
+        };
+        let consequences = consequences(desired.value(), current, &found, Some(applier));
+        found.extend(consequences.into_iter().map(|one| one.difference));
+        found
+    }
+
+    /// The part of `current` that drifts from `desired`.
+    pub fn drift(&self, desired: &Value, current: &Value) -> Vec<Difference> {
+        let mut found = drift::differences(desired, current);
+        found.extend(self.left_on_ports(desired, current));
+        found
+    }
+
+    /// A state that takes a change back, without what this host cannot be asked for.
+    #[must_use]
+    pub fn way_back(&self, state: Value, current: &Value) -> Value {
+        match self {
+            Self::Kernel => kernel_subset::way_back(state, current),
+            Self::NetworkManager { .. } | Self::ReadOnly { .. } => state,
+        }
+    }
+
+    /// NetworkManager gives a port no address. Without it, a client of the host can do so.
+    fn left_on_ports(&self, desired: &Value, current: &Value) -> Vec<Difference> {
+        match self {
+            Self::Kernel => losses::left_on_ports(desired, current),
+            Self::NetworkManager { .. } | Self::ReadOnly { .. } => Vec::new(),
+        }
     }
 }
 
@@ -244,6 +313,15 @@ pub enum HostError {
         /// The message of nmstate.
         message: String,
     },
+    /// An apply has failed, and NetworkManager has said why.
+    #[error("{error}; NetworkManager: {}", .causes.join("; "))]
+    Activation {
+        /// How it failed.
+        error: Box<Self>,
+        /// The words of NetworkManager about activations that failed meanwhile. There is at least
+        /// one.
+        causes: Vec<String>,
+    },
     /// Nothing can be changed here.
     #[error("the network of this host can only be read: {0}")]
     ReadOnly(String),
@@ -265,6 +343,19 @@ pub enum HostError {
     /// The thread that serves the host has ended, so must the process.
     #[error("the part of the agent that serves the host has ended")]
     Ended,
+}
+
+impl HostError {
+    /// The error with these words of NetworkManager.
+    fn because(self, causes: Vec<String>) -> Self {
+        if causes.is_empty() {
+            return self;
+        }
+        Self::Activation {
+            error: Box::new(self),
+            causes,
+        }
+    }
 }
 
 impl From<zbus::Error> for HostError {

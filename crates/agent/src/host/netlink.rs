@@ -97,7 +97,7 @@ fn is_of_a_daemon(protocol: RouteProtocol) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
-    use crate::common::{in_namespace, ip};
+    use weft_testenv::namespace::{in_namespace, ip};
 
     #[test]
     fn a_buffer_that_was_too_small_is_told() {

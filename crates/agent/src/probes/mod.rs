@@ -3,25 +3,32 @@
 //!
 //! Before a change the agent chooses the probes that succeed: a target that is out of reach already
 //! proves nothing about the change. After the change each of them must succeed once more, before
-//! the checkpoint's time is over.
+//! the checkpoint's time is over. Those that counted at the first try of a generation of a policy
+//! count at each later one, too ([`Counted`]): what the first try has broken must not make the second
+//! one succeed.
 
 mod cluster;
+mod counted;
 
 use std::{fmt, time::Duration};
 
 use futures::future::join_all;
 use nmstate::NetworkState;
+use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use weft_api::node_network::Probe;
 
-pub use self::cluster::Cluster;
+pub use self::{cluster::Cluster, counted::Counted};
 use crate::host::{
     Host, Query,
-    peer::{Peer, TRY, name_servers},
+    peer::{Means, Peer, Silence, TRY, name_servers},
 };
 
 /// How long choosing may take.
 const CHOICE: Duration = Duration::from_secs(5);
+/// How many echo requests the default gateway may leave without a reply before its link address
+/// counts instead.
+const ECHOES: u32 = 2;
 /// The pause between two tries of a probe.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long after a change probes are tried, unless set otherwise: a host that a change has cut off
@@ -37,8 +44,20 @@ pub struct Unreachable {
     pub message: String,
 }
 
+/// The probes for a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// Those that must succeed after the change.
+    pub counted: Vec<Target>,
+    /// Those that do not count, each with what went wrong last.
+    pub left_out: Vec<(Target, String)>,
+    /// Those that count since an earlier try and are out of reach now, each with what went wrong
+    /// last. The change must wait for them.
+    pub missing: Vec<(Target, String)>,
+}
+
 /// A peer that must be reachable.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Target {
     /// The API server answers over a new connection.
     ApiServer,
@@ -84,52 +103,101 @@ pub struct Prober {
 
 impl Prober {
     /// Of the default probes and those that policies add, the ones that count for a change of a
-    /// node whose state is `before`. Takes at most five seconds, most of the time some
-    /// milliseconds.
+    /// node whose state is `before`. Those of `counted` have counted for an earlier try. Takes at
+    /// most five seconds, most of the time some milliseconds. One to which the host has no way is
+    /// left out at once, unless it has counted before: then the way may be about to come back.
     pub async fn choose(
         &self,
         host: &dyn Host,
         before: &NetworkState,
         added: &[Target],
-    ) -> Vec<Target> {
-        let mut targets = vec![
-            Target::Peer(Peer::Gateway),
+        counted: &[Target],
+    ) -> Choice {
+        let servers = name_servers(before);
+        let deadline = Instant::now() + CHOICE;
+        let tried = join_all(
+            self.candidates(added, counted)
+                .into_iter()
+                .map(|target| async {
+                    if target.always_counts() {
+                        return Ok(target);
+                    }
+                    // Until the first try has ended.
+                    let mut last = Silence::NoAnswer("no answer".to_owned());
+                    let first = timeout_at(deadline, async {
+                        let mut tries = 0;
+                        loop {
+                            tries += 1;
+                            match self.try_before(host, &target, &servers, tries).await {
+                                Ok(answered) => return Some(answered),
+                                Err(silence) => last = silence,
+                            }
+                            if matches!(last, Silence::NoWay(_)) && !counted.contains(&target) {
+                                return None;
+                            }
+                            sleep(PAUSE).await;
+                        }
+                    });
+                    let answered = first.await.ok().flatten();
+                    answered.ok_or_else(|| (target, last.to_string()))
+                }),
+        );
+        let mut choice = Choice::default();
+        for tried in tried.await {
+            match tried {
+                Ok(target) => choice.counted.push(target),
+                Err(missing) if counted.contains(&missing.0) => choice.missing.push(missing),
+                Err((target, why)) => {
+                    tracing::info!(probe = %target, why, "out of reach before the change: it does not count");
+                    choice.left_out.push((target, why));
+                }
+            }
+        }
+        choice
+    }
+
+    /// The default probes, and these.
+    fn candidates(&self, added: &[Target], counted: &[Target]) -> Vec<Target> {
+        let is_gateway = |target: &&Target| matches!(target, Target::Peer(Peer::Gateway(_)));
+        let gateway = counted.iter().find(is_gateway);
+        let mut all = vec![
+            gateway
+                .unwrap_or(&Target::Peer(Peer::Gateway(Means::Icmp)))
+                .clone(),
             Target::Peer(Peer::NameServers {
                 host: self.dns_host.clone(),
             }),
         ];
         if self.cluster.is_some() {
-            targets.extend([Target::ApiServer, Target::NodeReady]);
+            all.extend([Target::ApiServer, Target::NodeReady]);
         }
-        for target in added {
-            if !targets.contains(target) {
-                targets.push(target.clone());
+        for target in added.iter().chain(counted) {
+            if !all.contains(target) {
+                all.push(target.clone());
             }
         }
-        let servers = name_servers(before);
-        let deadline = Instant::now() + CHOICE;
-        let chosen = join_all(targets.into_iter().map(|target| async {
-            if target.always_counts() {
-                return Some(target);
-            }
-            let tried = timeout_at(deadline, async {
-                loop {
-                    match self.try_once(host, &target, &servers).await {
-                        Ok(()) => return,
-                        Err(why) => tracing::debug!(probe = %target, why, "does not succeed before the change"),
-                    }
-                    sleep(PAUSE).await;
-                }
-            });
-            match tried.await {
-                Ok(()) => Some(target),
-                Err(_) => {
-                    tracing::info!(probe = %target, "out of reach before the change: it does not count");
-                    None
-                }
-            }
-        }));
-        chosen.await.into_iter().flatten().collect()
+        all
+    }
+
+    /// One try before a change. Returns the target by the means by which it has answered.
+    async fn try_before(
+        &self,
+        host: &dyn Host,
+        target: &Target,
+        servers: &[String],
+        tries: u32,
+    ) -> Result<Target, Silence> {
+        let silence = match self.try_once(host, target, servers).await {
+            Ok(()) => return Ok(target.clone()),
+            Err(silence) => silence,
+        };
+        // A lost packet must not make the weaker answer count.
+        if *target != Target::Peer(Peer::Gateway(Means::Icmp)) || tries < ECHOES {
+            return Err(silence);
+        }
+        let by_link = Target::Peer(Peer::Gateway(Means::Neighbour));
+        self.try_once(host, &by_link, servers).await?;
+        Ok(by_link)
     }
 
     /// Waits until each has succeeded once after the change.
@@ -173,7 +241,7 @@ impl Prober {
                 };
                 match self.try_once(host, target, &servers).await {
                     Ok(()) => return,
-                    Err(why) => last = why,
+                    Err(silence) => last = silence.to_string(),
                 }
                 sleep(PAUSE).await;
             }
@@ -190,17 +258,21 @@ impl Prober {
         host: &dyn Host,
         target: &Target,
         servers: &[String],
-    ) -> Result<(), String> {
+    ) -> Result<(), Silence> {
         let tried = async {
             match target {
-                Target::ApiServer => self.cluster()?.answers().await,
-                Target::NodeReady => self.cluster()?.node_is_ready().await,
+                Target::ApiServer => self.cluster()?.answers().await.map_err(Silence::from),
+                Target::NodeReady => {
+                    let cluster = self.cluster()?;
+                    cluster.node_is_ready().await.map_err(Silence::from)
+                }
                 Target::Peer(peer) => host.reach(peer, servers).await,
             }
         };
-        timeout(TRY, tried)
-            .await
-            .unwrap_or_else(|_| Err(format!("no answer within {} s", TRY.as_secs())))
+        timeout(TRY, tried).await.unwrap_or_else(|_| {
+            let words = format!("no answer within {} s", TRY.as_secs());
+            Err(Silence::NoAnswer(words))
+        })
     }
 
     fn cluster(&self) -> Result<&Cluster, String> {

@@ -19,6 +19,7 @@ use weft_api::node_network::{
     AGENT_UNTIL_ANNOTATION, FORCE_REFRESH_LABEL, NodeNetworkState, NodeNetworkStateSpec,
     NodeNetworkStateStatus,
 };
+use weft_runtime::api_server::clock;
 
 use crate::{
     cluster::{Objects, REQUEST_LIMIT},
@@ -27,6 +28,7 @@ use crate::{
     secrets,
     settings::{Extent, Settings},
     state_dir::{self, StateDir},
+    transaction::Journal,
 };
 
 use past::Past;
@@ -294,8 +296,9 @@ impl Reporter {
             refused: self.refused.as_deref(),
             own: &own,
             secrets: &secrets::places(&self.dir)?,
+            left_over: Journal::left_over(&self.dir)?.as_deref(),
             history: self.past.read(&self.dir)?,
-            now: jiff::Timestamp::now(),
+            now: clock::now(),
         }))
     }
 

@@ -30,7 +30,16 @@ impl Past {
         let history = History::new(dir)?;
         let newest = history.newest()?;
         if newest != self.newest {
-            self.changes = within(BUDGET, history.summaries()?.into_iter().map(change));
+            let readable = |(number, summary): (u64, Result<Summary, Error>)| {
+                let failed = |error: &Error| {
+                    tracing::warn!(number, %error, "a change of the history cannot be read, and is left out");
+                };
+                Some(change((number, summary.inspect_err(failed).ok()?)))
+            };
+            self.changes = within(
+                BUDGET,
+                history.summaries()?.into_iter().filter_map(readable),
+            );
             self.newest = newest;
         }
         Ok(&self.changes)
@@ -81,7 +90,13 @@ mod tests {
             ))
             .unwrap()
         };
-        let entry = Entry::new(what, Ok(()), state(1500), state(mtu), &BTreeSet::new());
+        let entry = Entry::new(
+            what,
+            Ok(()),
+            state(1500),
+            state(mtu).into(),
+            &BTreeSet::new(),
+        );
         history.add(&entry).unwrap();
     }
 

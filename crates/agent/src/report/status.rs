@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use weft_api::{
     Condition,
-    node_network::{NodeNetworkChange, NodeNetworkStateStatus},
+    node_network::{NodeNetworkChange, NodeNetworkStateStatus, ROLLBACK_INCOMPLETE},
 };
 use weft_node_network::{
     kernel_subset::KERNEL,
@@ -53,6 +53,8 @@ pub struct Facts<'a> {
     pub own: &'a Own,
     /// Where the host has values that are not to be shown.
     pub secrets: &'a BTreeSet<Place>,
+    /// How the host differs from its state before the last change, if the rollback has left something.
+    pub left_over: Option<&'a str>,
     /// The last changes by the agent, the newest first.
     pub history: &'a [NodeNetworkChange],
     /// The current time, for conditions.
@@ -125,6 +127,9 @@ pub fn status(facts: &Facts<'_>) -> NodeNetworkStateStatus {
             conditions.keep("Backend");
             conditions.keep("Complete");
         }
+    }
+    if let Some(left_over) = facts.left_over {
+        conditions.set(ROLLBACK_INCOMPLETE, true, "NotRestored", left_over);
     }
     status.handler_nmstate_version = Some(NMSTATE_VERSION.to_owned());
     status.observed_generation = facts.generation;
@@ -269,6 +274,7 @@ mod tests {
             is_starting: false,
             indexes: BTreeMap::from([("eth0".to_owned(), 2)]),
             aggregated: BTreeSet::new(),
+            bridge_filter: Default::default(),
         }
     }
 
@@ -287,6 +293,7 @@ mod tests {
             refused: None,
             own,
             secrets: &BTreeSet::new(),
+            left_over: None,
             history: &[],
             now: now.parse().unwrap(),
         })
@@ -348,6 +355,35 @@ mod tests {
             ("True", Some("eth9^[ is not there"))
         );
         assert_eq!(condition(&failed, "Backend"), condition(&second, "Backend"));
+    }
+
+    #[test]
+    fn a_rollback_that_has_left_something_is_a_condition() {
+        let (filter, secrets, host) = (Filter::default(), BTreeSet::new(), observation(1500));
+        let said = |left_over, before: Option<&NodeNetworkStateStatus>| {
+            status(&Facts {
+                seen: Ok(&host),
+                before,
+                generation: Some(1),
+                filter: &filter,
+                refused: None,
+                own: &Own::None,
+                secrets: &secrets,
+                left_over,
+                history: &[],
+                now: EARLY.parse().unwrap(),
+            })
+        };
+        let differs = said(Some("the host is not as it was before: eth1.mtu"), None);
+        let found = condition(&differs, "RollbackIncomplete");
+        assert_eq!(
+            (&*found.status, found.reason.as_deref()),
+            ("True", Some("NotRestored"))
+        );
+        assert!(found.message.as_deref().unwrap().contains("eth1.mtu"));
+        let restored = said(None, Some(&differs));
+        let mut types = restored.conditions.iter().map(|one| &*one.type_);
+        assert!(types.all(|type_| type_ != "RollbackIncomplete"));
     }
 
     #[test]

@@ -29,6 +29,10 @@ pub struct Failure {
     pub message: String,
     /// nmstate's own words, to find out whose property it is.
     pub said: Option<String>,
+    /// The probes that did not count, each with the reason.
+    pub left_out: Vec<String>,
+    /// True if the probe fails on the host as it was before, too, so that the change is not to blame.
+    pub is_outage: bool,
 }
 
 impl Failure {
@@ -44,6 +48,8 @@ impl Failure {
             found: None,
             message,
             said: None,
+            left_out: Vec::new(),
+            is_outage: false,
         }
     }
 
@@ -75,8 +81,22 @@ impl Failure {
                     ..said
                 }
             }
+            HostError::Activation { error, causes } => Self::host(phase, error).because(causes),
             error => Self::new(phase, error.to_string()),
         }
+    }
+
+    /// The failure with those words of NetworkManager that its message lacks.
+    fn because(mut self, causes: &[String]) -> Self {
+        let lacking: Vec<&str> = causes
+            .iter()
+            .map(String::as_str)
+            .filter(|cause| !self.message.contains(*cause))
+            .collect();
+        if !lacking.is_empty() {
+            self.message = format!("{}; NetworkManager: {}", self.message, lacking.join("; "));
+        }
+        self
     }
 
     /// [`Failure::nmstate`] by its parts.
@@ -114,13 +134,14 @@ impl Failure {
         self
     }
 
-    /// Reports whether another try may succeed: what nmstate does not accept, it will not accept
-    /// later.
+    /// Reports whether another try may succeed, and is worth it: what nmstate does not accept, it
+    /// will not accept later. A change that has cut the node off would cut it off again.
     pub fn may_pass(&self) -> bool {
-        !matches!(
+        let is_refused = matches!(
             self.kind.as_deref(),
             Some("InvalidArgument" | "NotImplementedError" | "NotSupportedError")
-        )
+        );
+        !is_refused && (self.probe.is_none() || self.is_outage)
     }
 
     /// Every occurrence of a secret is replaced, wherever it has got to.
@@ -136,6 +157,7 @@ impl Failure {
         .into_iter()
         .flatten()
         .chain([&mut self.message])
+        .chain(&mut self.left_out)
         {
             *text = secrets::without(text, hidden);
         }
@@ -363,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_state_that_nmstate_refuses_stays_refused() {
+    fn neither_a_refused_state_nor_one_that_cut_the_node_off_is_tried_again() {
         for (kind, may_pass) in [
             (ErrorKind::InvalidArgument, false),
             (ErrorKind::NotImplementedError, false),
@@ -373,7 +395,16 @@ mod tests {
         ] {
             assert_eq!(Failure::said(kind, "no").may_pass(), may_pass, "{kind}");
         }
-        assert!(Failure::new(Phase::Probe, "no answer").may_pass());
+        assert!(Failure::new(Phase::Commit, "the checkpoint is gone").may_pass());
+        let cut_off = Failure::probe("API server", "no answer");
+        assert!(!cut_off.may_pass());
+        let outage = Failure {
+            is_outage: true,
+            ..cut_off.clone()
+        };
+        assert!(outage.may_pass());
+        let left = cut_off.not_rolled_back(&Failure::new(Phase::Rollback, "no"));
+        assert!(!left.may_pass());
     }
 
     #[test]
@@ -396,6 +427,57 @@ mod tests {
         );
         let refused = NmstateError::new(ErrorKind::VerificationError, "no".into());
         assert_eq!(Failure::nmstate(Phase::Plan, &refused).phase, Phase::Plan);
+    }
+
+    #[test]
+    fn networkmanagers_words_end_the_message_once_and_without_secrets() {
+        let nmstate = |kind, message: &str| HostError::Nmstate {
+            kind,
+            message: message.into(),
+        };
+        let br7 = "br7 failed to create resources: no such pre-shared key: hunter2";
+        let v0 = "the activation of v0 failed: config-failed";
+        let missing = "Failed to find desired interface v0 Veth";
+        for (error, causes, expected) in [
+            (
+                nmstate(ErrorKind::VerificationError, missing),
+                vec![v0],
+                "Verify: interfaces[v0].state should be up and is no such interface; \
+                 NetworkManager: the activation of v0 failed: config-failed",
+            ),
+            // nmstate has returned the first one.
+            (
+                nmstate(ErrorKind::Bug, &format!("Device(CreationFailed): {br7}")),
+                vec![br7, v0],
+                "Apply: Device(CreationFailed): br7 failed to create resources: no such pre-shared \
+                 key: <hidden>; NetworkManager: the activation of v0 failed: config-failed",
+            ),
+            (
+                nmstate(ErrorKind::Bug, v0),
+                vec![v0],
+                "Apply: the activation of v0 failed: config-failed",
+            ),
+            (
+                HostError::TimedOut(std::time::Duration::from_secs(300)),
+                vec![br7, v0],
+                "Apply: the host has not answered within 300 s; NetworkManager: br7 failed to \
+                 create resources: no such pre-shared key: <hidden>; the activation of v0 failed: \
+                 config-failed",
+            ),
+        ] {
+            let error = HostError::Activation {
+                error: Box::new(error),
+                causes: causes.into_iter().map(str::to_owned).collect(),
+            };
+            let failure = Failure::host(Phase::Apply, &error).without(&["hunter2".to_owned()]);
+            assert_eq!(failure.to_string(), expected);
+            // These are for the search of the property's owner.
+            assert!(
+                !failure
+                    .said
+                    .is_some_and(|said| said.contains("; NetworkManager"))
+            );
+        }
     }
 
     #[test]

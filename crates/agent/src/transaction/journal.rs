@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use nmstate::NetworkState;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use weft_node_network::desired::Desired;
 
 use super::Phase;
 use crate::state_dir::{Error, StateDir};
@@ -20,6 +21,10 @@ pub struct Journal {
     pub what: String,
     /// When the transaction began.
     pub began: Timestamp,
+    /// How the host differs from the state before, if a rollback has not restored all of it. Without
+    /// secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_over: Option<String>,
 }
 
 /// The input for an undo that NetworkManager itself cannot do any more, because it was restarted
@@ -29,7 +34,7 @@ pub struct States {
     /// The host before, secrets included.
     pub before: NetworkState,
     /// The wanted state, secrets included.
-    pub desired: NetworkState,
+    pub desired: Desired,
     /// The note that belongs to the change.
     pub note: Option<Note>,
 }
@@ -53,6 +58,7 @@ impl Journal {
             phase: Phase::Checkpoint,
             what: what.to_owned(),
             began: Timestamp::now(),
+            left_over: None,
         };
         dir.write(PHASE, &journal)?;
         Ok(journal)
@@ -62,6 +68,23 @@ impl Journal {
     pub fn enter(&mut self, dir: &StateDir, phase: Phase) -> Result<(), Error> {
         self.phase = phase;
         dir.write(PHASE, self)
+    }
+
+    /// Notes how the host differs from the state before. This counts until a rollback restores the
+    /// rest, or another change begins.
+    pub fn leave(&mut self, dir: &StateDir, left_over: String) -> Result<(), Error> {
+        self.left_over = Some(left_over);
+        dir.write(PHASE, self)
+    }
+
+    /// Returns how the host differs from the state before the last change, if that was rolled back
+    /// and differs.
+    ///
+    /// # Errors
+    /// The agent's folder cannot be used.
+    pub fn left_over(dir: &StateDir) -> Result<Option<String>, Error> {
+        let journal = dir.read::<Self>(PHASE)?;
+        Ok(journal.and_then(|journal| journal.left_over))
     }
 
     /// Ends with the change on the host: what is to be known of it is written down first.
@@ -101,7 +124,7 @@ mod tests {
         };
         States {
             before: NetworkState::new(),
-            desired: NetworkState::new(),
+            desired: Desired::default(),
             note: Some(note),
         }
     }
@@ -135,6 +158,34 @@ mod tests {
         Journal::end_before(&dir).unwrap();
         assert_eq!(applied(&dir), Some(json!({"p": 1})));
         assert!(Journal::left(&dir).unwrap().is_none());
+    }
+
+    #[test]
+    fn the_rest_of_a_rollback_is_known_until_the_next_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = StateDir::open(folder.path()).unwrap();
+        assert_eq!(Journal::left_over(&dir).unwrap(), None);
+        for end in [
+            (|dir| Journal::end_before(dir)) as fn(&StateDir) -> Result<(), Error>,
+            |dir| Journal::begin(dir, "policy q", &states()).map(drop),
+        ] {
+            let mut journal = Journal::begin(&dir, "policy p", &states()).unwrap();
+            journal.enter(&dir, Phase::Rollback).unwrap();
+            assert_eq!(Journal::left_over(&dir).unwrap(), None);
+            journal.leave(&dir, "eth1.mtu".into()).unwrap();
+            assert_eq!(
+                Journal::left_over(&dir).unwrap().as_deref(),
+                Some("eth1.mtu")
+            );
+            // A later process may try again.
+            let (left, _) = Journal::left(&dir).unwrap().unwrap();
+            assert_eq!(
+                (left.phase, left.left_over.as_deref()),
+                (Phase::Rollback, Some("eth1.mtu"))
+            );
+            end(&dir).unwrap();
+            assert_eq!(Journal::left_over(&dir).unwrap(), None);
+        }
     }
 
     #[test]

@@ -48,6 +48,16 @@ impl Transactor {
         window
     }
 
+    /// How long a probe that has failed may take to succeed once the host is as it was before: as
+    /// long as after the change. A slow link must not look like an outage that has other causes.
+    pub(super) fn window_after_rollback(
+        &self,
+        desired: &NetworkState,
+        before: &NetworkState,
+    ) -> Duration {
+        self.prober.window + learning(desired, before)
+    }
+
     async fn renew(&self, lease: Duration) {
         // If the checkpoint is gone, the commit reports it.
         if let Err(error) = self.host.renew(lease).await {

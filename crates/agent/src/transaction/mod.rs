@@ -10,10 +10,14 @@ mod lease;
 mod phase;
 mod recovery;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use nmstate::{ErrorKind, InterfaceType, NetworkState};
-use weft_node_network::{drift, removal, state};
+use weft_node_network::{desired::Desired, removal, state, verdict};
 
 use self::journal::States;
 pub use self::{
@@ -26,7 +30,7 @@ use crate::{
     history::{Entry, History},
     host::{ApplyOptions, Backend, Host, HostError, Query},
     ports::{self, Bridges, Memory, Reattached, ovs},
-    probes::{Prober, Target},
+    probes::{Counted, Prober, Target},
     secrets,
     state_dir::{self, StateDir},
 };
@@ -39,7 +43,7 @@ const APPLY_LIMIT: Duration = Duration::from_secs(300);
 #[derive(Clone, Debug, Default)]
 pub struct Change {
     /// The state, secrets filled in.
-    pub desired: NetworkState,
+    pub desired: Desired,
     /// The owner of the change, for people: `policies br-data, dns`.
     pub what: String,
     /// Peers that must be reachable afterwards, besides the default ones.
@@ -49,6 +53,9 @@ pub struct Change {
     pub secrets: Vec<String>,
     /// The note to keep for the lifetime of the change.
     pub note: Option<Note>,
+    /// The policies that ask for the change, with their generations. The probes of their first tries
+    /// count again.
+    pub policies: BTreeMap<String, i64>,
     /// True if the state must be applied even where the host already looks as desired. A report
     /// does not show everything that an apply changes, such as a missing profile of NetworkManager.
     pub always: bool,
@@ -63,6 +70,8 @@ pub enum Done {
     Changed {
         /// The probes that succeeded before and after.
         probes: Vec<String>,
+        /// The probes that did not count, each with the reason.
+        left_out: Vec<String>,
     },
 }
 
@@ -94,13 +103,13 @@ pub enum Done {
 /// };
 /// let desired = "{interfaces: [{name: dummy1, type: dummy, state: up}]}";
 /// let change = Change {
-///     desired: nmstate::NetworkState::new_from_yaml(desired)?,
+///     desired: nmstate::NetworkState::new_from_yaml(desired)?.into(),
 ///     what: "an example".to_owned(),
 ///     ..Change::default()
 /// };
 /// match transactor.run(change).await {
 ///     Ok(Done::Nothing) => println!("dummy1 exists already"),
-///     Ok(Done::Changed { probes }) => println!("added dummy1; {} probes agree", probes.len()),
+///     Ok(Done::Changed { probes, .. }) => println!("added dummy1; {} probes agree", probes.len()),
 ///     Err(failure) => println!("{failure}"),
 /// }
 /// # Ok(())
@@ -124,7 +133,7 @@ impl Transactor {
     pub async fn run(&self, mut change: Change) -> Result<Done, Failure> {
         change
             .secrets
-            .extend(secrets::values(&change.desired, &BTreeSet::new()));
+            .extend(secrets::of_desired(&change.desired, &BTreeSet::new()));
         let done = self.run_it(&mut change).await;
         done.map_err(|failure| failure.without(&change.secrets))
     }
@@ -147,18 +156,79 @@ impl Transactor {
         change
             .secrets
             .extend(secrets::values(&before, &BTreeSet::new()));
-        let probes = self
+        let folder = |error: state_dir::Error| Failure::new(Phase::Plan, error.to_string());
+        let mut counted = Counted::load(&self.dir).map_err(folder)?;
+        let choice = self
             .prober
-            .choose(&*self.host, &before, &change.probes)
+            .choose(
+                &*self.host,
+                &before,
+                &change.probes,
+                &counted.of(&change.policies),
+            )
             .await;
-        let done = self.change(change, &before, &probes).await;
+        if let Some((target, why)) = choice.missing.first() {
+            let message = format!(
+                "{target} was within reach before the first try and is not now, so nothing is changed: {why}"
+            );
+            return Err(Failure::new(Phase::Plan, message));
+        }
+        counted.tried(&change.policies, &choice.counted);
+        counted.save(&self.dir).map_err(folder)?;
+        let left_out: Vec<String> = choice
+            .left_out
+            .iter()
+            .map(|(target, why)| format!("{target}: {why}"))
+            .collect();
+        let done = match self.change(change, &before, &choice.counted).await {
+            Ok(()) => {
+                counted.applied(&change.policies);
+                if let Err(error) = counted.save(&self.dir) {
+                    tracing::warn!(%error, "probes of an applied policy stay noted");
+                }
+                let probes = choice.counted.iter().map(ToString::to_string).collect();
+                Ok(Done::Changed { probes, left_out })
+            }
+            Err(mut failure) => {
+                failure.left_out = left_out;
+                if failure.phase == Phase::Probe {
+                    let window = self.window_after_rollback(change.desired.state(), &before);
+                    self.ask_again(&mut failure, &choice.counted, window).await;
+                }
+                Err(failure)
+            }
+        };
         let outcome = done
             .as_ref()
             .map(|_| ())
             .map_err(|failure| failure.clone().without(&change.secrets).to_string());
-        let desired = std::mem::take(&mut change.desired);
+        let desired = change.desired.clone();
         self.remember(&change.what, outcome, before, desired, &change.secrets);
         done
+    }
+
+    /// Asks once more, now that the host is as it was before. A peer that is still out of reach was not cut
+    /// off by the change.
+    async fn ask_again(&self, failure: &mut Failure, probes: &[Target], window: Duration) {
+        let failed = probes
+            .iter()
+            .find(|target| failure.probe.as_deref() == Some(&*target.to_string()));
+        let Some(failed) = failed else { return };
+        let again = self
+            .prober
+            .confirm(&*self.host, std::slice::from_ref(failed), window)
+            .await;
+        if let Err(late) = again {
+            tracing::warn!(
+                probe = late.target,
+                why = late.message,
+                "out of reach without the change as well"
+            );
+            failure.is_outage = true;
+            failure
+                .message
+                .push_str("; it is out of reach without the change as well");
+        }
     }
 
     /// Adds an outcome to the history. Its texts have neither these secrets nor those that are in
@@ -168,13 +238,13 @@ impl Transactor {
         what: &str,
         outcome: Result<(), String>,
         before: NetworkState,
-        desired: NetworkState,
+        desired: Desired,
         known: &[String],
     ) {
         let remembered = secrets::places(&self.dir).and_then(|places| {
             let mut hidden: BTreeSet<String> = known.iter().cloned().collect();
             hidden.extend(secrets::values(&before, &places));
-            hidden.extend(secrets::values(&desired, &places));
+            hidden.extend(secrets::of_desired(&desired, &places));
             let entry = Entry::new(what, outcome, before, desired, &hidden);
             History::new(&self.dir)?.add(&entry)
         });
@@ -193,18 +263,23 @@ impl Transactor {
             })
             .await;
         let before = read.map_err(|error| Failure::host(Phase::Plan, &error))?;
-        let (desired, current) = (state::value(&change.desired), state::value(&before.state));
-        if let Some(refusal) = before.backend.refusal(&desired, &current) {
+        let (desired, current) = (&change.desired, state::value(&before.state));
+        if let Some(refusal) = before.backend.refusal(desired, &current) {
             return Err(Failure {
                 phase: Phase::Plan,
                 ..Failure::said(ErrorKind::InvalidArgument, &refusal)
             });
         }
-        change
-            .desired
-            .validate(Some(&before.state))
-            .map_err(|error| Failure::nmstate(Phase::Plan, &error))?;
-        if !change.always && is_made(&change.desired, &before.state) {
+        desired.validate(&before.state).map_err(|error| {
+            let mut hidden = change.secrets.clone();
+            hidden.extend(secrets::values(&before.state, &BTreeSet::new()));
+            let hide = |text: &str| secrets::without(text, &hidden);
+            Failure {
+                message: verdict::explained(desired, &before.state, error.msg(), hide),
+                ..Failure::nmstate(Phase::Plan, &error)
+            }
+        })?;
+        if !change.always && before.backend.changes(desired, &current).is_empty() {
             return Ok(None);
         }
         match before.backend {
@@ -221,7 +296,7 @@ impl Transactor {
         change: &Change,
         before: &NetworkState,
         probes: &[Target],
-    ) -> Result<Done, Failure> {
+    ) -> Result<(), Failure> {
         let states = States {
             before: before.clone(),
             desired: change.desired.clone(),
@@ -241,9 +316,7 @@ impl Transactor {
         if let Err(error) = self.note(&mut journal, &states).await {
             tracing::error!(%error, "the change is made, and the journal does not say so; the next start writes it down");
         }
-        Ok(Done::Changed {
-            probes: probes.iter().map(ToString::to_string).collect(),
-        })
+        Ok(())
     }
 
     async fn note(&self, journal: &mut Journal, states: &States) -> Result<(), state_dir::Error> {
@@ -259,7 +332,7 @@ impl Transactor {
         probes: &[Target],
     ) -> Result<(), Failure> {
         Phase::Checkpoint.wait_while_held(&self.dir).await;
-        let bridges = bridges(&change.desired);
+        let bridges = bridges(change.desired.state());
         self.put_ports_back(&bridges).await;
         self.keep_ports_from_network_manager().await;
 
@@ -271,7 +344,7 @@ impl Transactor {
         self.put_ports_back(&bridges).await;
 
         self.enter(journal, Phase::Probe).await?;
-        let window = self.renew_for_probes(&change.desired).await;
+        let window = self.renew_for_probes(change.desired.state()).await;
         let confirmed = self.prober.confirm(&*self.host, probes, window).await;
         confirmed.map_err(|late| Failure::probe(late.target, late.message))?;
 
@@ -322,7 +395,11 @@ impl Transactor {
             Err(error) => Err(error),
         };
         self.put_ports_back(&Bridges::default()).await;
-        rolled_back.map_err(|error| failure.clone().not_rolled_back(&error))
+        rolled_back.map_err(|error| {
+            let error = error.without(&recovery::secrets_of(states));
+            self.leave(journal, &error);
+            failure.clone().not_rolled_back(&error)
+        })
     }
 
     /// Rolls back every checkpoint that there is: of an agent that was killed, or of another user,
@@ -457,11 +534,6 @@ pub(crate) fn bridges(state: &NetworkState) -> Bridges {
 }
 
 /// Reports whether an apply would change nothing, as far as a report shows it.
-fn is_made(desired: &NetworkState, now: &NetworkState) -> bool {
-    removal::changes(&state::value(desired), &state::value(now)).is_empty()
-}
-
-/// Reports whether all that is wanted is there. More may be.
-fn is_as_desired(desired: &NetworkState, now: &NetworkState) -> bool {
-    drift::differences(&state::value(desired), &state::value(now)).is_empty()
+fn is_made(desired: &Desired, now: &NetworkState) -> bool {
+    removal::changes(desired.value(), &state::value(now)).is_empty()
 }

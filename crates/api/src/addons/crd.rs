@@ -7,7 +7,7 @@ use super::{
     VERSION_V1ALPHA1, rules,
 };
 use crate::definition::{
-    Definition, age, column, condition, object, reason, with_name, with_unobserved_status,
+    Definition, age, column, condition, message, object, reason, with_name, with_unobserved_status,
 };
 
 /// The definition of `NetworkAddonsConfig`, as it is installed in a cluster. It may be applied over
@@ -30,6 +30,7 @@ pub fn crd() -> CustomResourceDefinition {
             condition("Progressing", "Whether something is being rolled out."),
             condition("Degraded", "Whether something failed."),
             reason(),
+            message(),
             column(
                 "Version",
                 "string",

@@ -49,7 +49,7 @@ pub struct NetworkAddonsConfigSpec {
     pub ovs: Option<Ovs>,
 
     /// Deploys KubeMacPool, which gives MAC addresses to the interfaces of pods and virtual
-    /// machines and keeps them unique.
+    /// machines and reports those that several use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kube_mac_pool: Option<KubeMacPool>,
 

@@ -50,8 +50,9 @@ pub struct NetworkAddonsConfigStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub components: Vec<ComponentStatus>,
 
-    /// Objects that somebody has changed or deleted and that are left so, because driftPolicy is
-    /// Report or the resource is paused. The first few, if they are many.
+    /// Objects that others have changed or deleted and that differ for now: because driftPolicy is
+    /// Report, the resource is paused, or others change them after each repair. The first few, if
+    /// they are many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub drift: Vec<DriftedObject>,

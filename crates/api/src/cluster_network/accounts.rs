@@ -11,9 +11,14 @@ use crate::admission::{
 pub const NODES_POLICY: &str = "weft-cluster-network-nodes";
 /// The policy about the operator, and its binding.
 pub const OPERATOR_POLICY: &str = "weft-cluster-network-operator";
-/// The variable of that policy that names namespaces of other domains, where one account serves
-/// several. `weft manifests` without `--split` fills it in.
+/// The variable of that policy that names namespaces of other domains. The account of one operator
+/// for each domain has none.
 pub const OTHER_DOMAINS: &str = "namespacesOfOtherDomains";
+/// The value of that variable for an account that serves several domains: the namespaces of the
+/// other ones, whether or not they are installed. A later installation may add them and leave out
+/// this domain, and the policy stays as it is then. The roles of Placement show which namespaces are
+/// served.
+pub const NAMESPACES_OF_OTHER_DOMAINS: &str = "['cluster-network-addons', 'nmstate'] + (authorizer.group('placement.openstack.org').resource('placementapis').namespace(request.namespace).check('patch').allowed() ? [request.namespace] : [])";
 
 /// The operator's account, by itself and for several domains.
 const OPERATORS: &[&str] = &["cluster-network-operator", "weft-operator"];
@@ -125,15 +130,17 @@ fn operator() -> [Value; 2] {
                 "[request.userInfo.username.split(':')[2]]".to_owned(),
             ),
             (OTHER_DOMAINS, "[]".to_owned()),
+            ("networks", format!("[{namespaces}] + variables.own")),
             (
                 "namespaces",
-                format!("[{namespaces}] + variables.own + variables.{OTHER_DOMAINS}"),
+                format!("variables.networks + variables.{OTHER_DOMAINS}"),
             ),
         ],
         validations: vec![
+            // A message may not ask for the rights of an account, as the namespaces of other domains do.
             forbidden_with(
                 "request.resource.resource == 'clusterrolebindings' || request.namespace in variables.namespaces",
-                "'the operator of the cluster network may write ' + request.resource.resource + ' in the namespaces of its networks only: ' + variables.namespaces.join(', ')",
+                "'the operator of the cluster network may write ' + request.resource.resource + ' in the namespaces of its networks only: ' + variables.networks.join(', ')",
             ),
             // Accounts of OpenShift's own controllers are there.
             forbidden(

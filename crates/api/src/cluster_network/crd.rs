@@ -4,7 +4,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 use super::{GROUP, KIND, NetworkConfigSpec, NetworkConfigStatus, PLURAL, VERSION, rules};
 use crate::definition::{
-    Definition, age, column, condition, object, reason, with_name, with_specification,
+    Definition, age, column, condition, message, object, reason, with_name, with_specification,
     with_unobserved_status,
 };
 
@@ -37,6 +37,7 @@ pub fn crd() -> CustomResourceDefinition {
                 "Whether something failed, or a change is refused.",
             ),
             reason(),
+            message(),
             age(),
         ],
         schema: with_name(

@@ -13,7 +13,7 @@ mod rules;
 mod spec;
 mod status;
 
-pub use accounts::{NODES_POLICY, OPERATOR_POLICY, OTHER_DOMAINS};
+pub use accounts::{NAMESPACES_OF_OTHER_DOMAINS, NODES_POLICY, OPERATOR_POLICY, OTHER_DOMAINS};
 pub use additional::{
     AdditionalNetwork, IpamConfig, SimpleMacvlanConfig, StaticIpamAddress, StaticIpamConfig,
     StaticIpamDns, StaticIpamRoute,

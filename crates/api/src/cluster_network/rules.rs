@@ -208,7 +208,7 @@ pub(super) fn mode() -> [Rule; 1] {
 }
 
 /// For Flannel's settings.
-pub(super) fn flannel() -> [Rule; 2] {
+pub(super) fn flannel() -> [Rule; 3] {
     let backend = "(has(self.backend) && self.backend != '' ? self.backend.lowerAscii() : 'vxlan')";
     [
         rule(
@@ -218,6 +218,10 @@ pub(super) fn flannel() -> [Rule; 2] {
         rule(
             format!("!has(self.vni) || {backend} == 'vxlan'"),
             "only vxlan has a network identifier: remove vni",
+        ),
+        rule(
+            format!("!has(self.directRouting) || !self.directRouting || {backend} == 'vxlan'"),
+            "only vxlan knows direct routing: remove directRouting",
         ),
     ]
 }

@@ -196,6 +196,11 @@ pub struct FlannelConfig {
     #[schemars(range(min = 576, max = 65535))]
     pub mtu: Option<i64>,
 
+    /// Lets packets to a node in the same network segment travel without VXLAN. Left out, it is
+    /// false. Only for vxlan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direct_routing: Option<bool>,
+
     /// Makes flannel write its rules with nftables instead of iptables. Left out, it is false.
     #[serde(
         rename = "enableNFTables",

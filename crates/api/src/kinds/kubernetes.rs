@@ -1,4 +1,4 @@
-//! Kinds of Kubernetes itself, which every cluster serves.
+//! Kinds of Kubernetes itself, which every cluster serves: ServiceCIDRs since Kubernetes 1.33.
 
 super::kinds! {
     NAMESPACE = "", "v1", "Namespace", "namespaces", false;
@@ -19,6 +19,7 @@ super::kinds! {
     CLUSTER_ROLE = "rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", false;
     CLUSTER_ROLE_BINDING = "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", false;
     NETWORK_POLICY = "networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", true;
+    SERVICE_CIDR = "networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", false;
     POD_DISRUPTION_BUDGET = "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", true;
     CUSTOM_RESOURCE_DEFINITION = "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", false;
     MUTATING_WEBHOOK_CONFIGURATION = "admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", false;

@@ -69,6 +69,31 @@ pub const ADMISSION: [Kind; 3] = [
     VALIDATING_ADMISSION_POLICY,
 ];
 
+/// The policies by which the API server itself changes objects, each with the kind that binds it, in
+/// the versions that an API server may serve. The newest comes first: it serves `v1` since Kubernetes
+/// 1.36, and may serve older versions or none before. They are not among [`ALL`], which has one
+/// version of each kind.
+pub const MUTATING_ADMISSION: [[Kind; 2]; 3] = [
+    mutating_admission("v1"),
+    mutating_admission("v1beta1"),
+    mutating_admission("v1alpha1"),
+];
+
+const fn mutating_admission(version: &'static str) -> [Kind; 2] {
+    let policy = Kind {
+        version,
+        kind: "MutatingAdmissionPolicy",
+        plural: "mutatingadmissionpolicies",
+        ..MUTATING_WEBHOOK_CONFIGURATION
+    };
+    let binding = Kind {
+        kind: "MutatingAdmissionPolicyBinding",
+        plural: "mutatingadmissionpolicybindings",
+        ..policy
+    };
+    [policy, binding]
+}
+
 const fn count() -> usize {
     let (mut all, mut table) = (0, 0);
     while table < TABLES.len() {

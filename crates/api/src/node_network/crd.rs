@@ -13,7 +13,7 @@ use super::{
     NodeNetworkConfigurationPolicyStatus, NodeNetworkStateSpec, NodeNetworkStateStatus, VERSION_V1,
     VERSION_V1ALPHA1, VERSION_V1BETA1, enactment, installation, policy, rules, state,
 };
-use crate::definition::{Definition, age, column, object, with_name, with_unobserved_status};
+use crate::definition::{Definition, age, column, object, wide, with_name, with_unobserved_status};
 
 /// The definitions, as they are installed in a cluster: of `NodeNetworkState`,
 /// `NodeNetworkConfigurationPolicy`, `NodeNetworkConfigurationEnactment` and `NMState`.
@@ -25,7 +25,7 @@ pub fn crds() -> [CustomResourceDefinition; 4] {
         definition(
             (state::KIND, state::PLURAL, "nns"),
             state::VERSION,
-            vec![age(), status(), reason()],
+            vec![age(), status(), reason(), message()],
             with_rules(
                 object::<NodeNetworkStateSpec, NodeNetworkStateStatus>(
                     "The network of the node of the same name: what it is, and what this one node should have beside what policies say.",
@@ -36,7 +36,7 @@ pub fn crds() -> [CustomResourceDefinition; 4] {
         definition(
             (policy::KIND, policy::PLURAL, "nncp"),
             policy::VERSION,
-            vec![status(), reason()],
+            vec![status(), reason(), message()],
             with_name(
                 with_unobserved_status(object::<
                     NodeNetworkConfigurationPolicySpec,
@@ -52,7 +52,7 @@ pub fn crds() -> [CustomResourceDefinition; 4] {
             (enactment::KIND, enactment::PLURAL, "nnce"),
             // kubernetes-nmstate stored them as v1 for a while.
             enactment::VERSION,
-            vec![status(), status_age(), reason()],
+            vec![status(), status_age(), reason(), message()],
             open_root(object::<
                 NodeNetworkConfigurationEnactmentSpec,
                 NodeNetworkConfigurationEnactmentStatus,
@@ -63,7 +63,7 @@ pub fn crds() -> [CustomResourceDefinition; 4] {
         definition(
             (installation::KIND, installation::PLURAL, "nms"),
             installation::VERSION,
-            vec![status(), reason()],
+            vec![status(), reason(), message()],
             with_name(
                 with_unobserved_status(object::<NMStateSpec, NMStateStatus>(
                     "Brings the agent to the nodes. Of several objects the oldest counts.",
@@ -118,6 +118,15 @@ fn status() -> Value {
 
 fn reason() -> Value {
     of_condition("Reason", "string", "reason", "Why it is in this state.")
+}
+
+fn message() -> Value {
+    wide(of_condition(
+        "Message",
+        "string",
+        "message",
+        "The details of the reason.",
+    ))
 }
 
 fn status_age() -> Value {

@@ -183,8 +183,10 @@ pub struct NodeNetworkConfigurationEnactmentStatus {
 
     /// The state: Progressing, Failing, Available, Pending, Aborted, of which one is True, and
     /// while they hold, Drifted (the node is no longer as the policy says), Conflict (another
-    /// policy of the same priority says something else) and NeighborsMissing (interfaces that the
-    /// policy matches by LLDP hear no neighbor).
+    /// policy of the same priority says something else), NeighborsMissing (interfaces that the
+    /// policy matches by LLDP hear no neighbor), ProbesLeftOut (something was out of reach before
+    /// the last try already, so it was not checked) and BridgeTrafficFiltered (packets between ports
+    /// of the policy's bridges pass the host's firewall).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

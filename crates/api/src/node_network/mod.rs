@@ -89,3 +89,6 @@ pub const FORCE_REFRESH_LABEL: &str = "nmstate.io/force-nns-refresh";
 pub const AGENT_UNTIL_ANNOTATION: &str = "weft.network/agent-until";
 /// The annotation of a policy whose change makes nodes where it failed try again.
 pub const RETRY_ANNOTATION: &str = "weft.network/retry";
+/// The condition of a NodeNetworkState that is True while the host differs from its state before a
+/// change that the agent rolled back.
+pub const ROLLBACK_INCOMPLETE: &str = "RollbackIncomplete";

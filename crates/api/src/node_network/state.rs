@@ -73,8 +73,9 @@ pub struct NodeNetworkStateStatus {
     pub observed_generation: Option<i64>,
 
     /// How far the report can be relied on: Backend (False: without NetworkManager the node is only
-    /// read) and Complete (False: parts were left out), and of the object's own desired state
-    /// Available and Failing.
+    /// read) and Complete (False: parts were left out), of the object's own desired state Available
+    /// and Failing, and RollbackIncomplete while the node differs from its state before a change that
+    /// was rolled back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

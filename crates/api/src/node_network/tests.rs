@@ -92,9 +92,10 @@ fn names_versions_and_columns_are_those_of_kubernetes_nmstate() {
         )
     });
     let one = |field: &str| format!(".status.conditions[?(@.status==\"True\")].{field}");
-    let (status, reason) = (
+    let (status, reason, message) = (
         format!("Status {}", one("type")),
         format!("Reason {}", one("reason")),
+        format!("Message {}", one("message")),
     );
     let since = format!("Status Age {}", one("lastTransitionTime"));
     let age = "Age .metadata.creationTimestamp".to_owned();
@@ -103,19 +104,19 @@ fn names_versions_and_columns_are_those_of_kubernetes_nmstate() {
         [
             format!(
                 "nodenetworkstates NodeNetworkState [\"nns\"] [\"v1\", \"v1beta1*\"] {:?}",
-                [&age, &status, &reason]
+                [&age, &status, &reason, &message]
             ),
             format!(
                 "nodenetworkconfigurationpolicies NodeNetworkConfigurationPolicy [\"nncp\"] [\"v1*\", \"v1beta1\"] {:?}",
-                [&status, &reason]
+                [&status, &reason, &message]
             ),
             format!(
                 "nodenetworkconfigurationenactments NodeNetworkConfigurationEnactment [\"nnce\"] [\"v1\", \"v1beta1*\"] {:?}",
-                [&status, &since, &reason]
+                [&status, &since, &reason, &message]
             ),
             format!(
                 "nmstates NMState [\"nms\"] [\"v1*\", \"v1beta1\"] {:?}",
-                [&status, &reason]
+                [&status, &reason, &message]
             ),
         ]
     );

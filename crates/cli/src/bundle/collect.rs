@@ -182,6 +182,7 @@ impl<'a> Collector<'a> {
         };
         let kind = object["kind"].as_str().unwrap_or_default();
         let name = format!("{folder}/{place}{}-{}.yaml", part(kind), part(key.name()));
+        self.redaction.learn(&object);
         let text = output::yaml(&self.redaction.object(object))?;
         self.archive.add(&name, &text)
     }
@@ -268,7 +269,7 @@ impl<'a> Collector<'a> {
         let mut found = Vec::new();
         for site in self.sites {
             for (_, definition) in site.entry.definitions() {
-                let name = definition.metadata.name.unwrap_or_default();
+                let name = definition.metadata.name.clone().unwrap_or_default();
                 let key = ObjectKey::new(kinds::CUSTOM_RESOURCE_DEFINITION, "", &name);
                 match self.get(&key).await {
                     Ok(Some(live)) => {

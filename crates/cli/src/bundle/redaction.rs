@@ -14,7 +14,7 @@ use base64::{
 };
 use regex::{Captures, Regex};
 use serde_json::{Map, Value, json};
-use weft_plan::escape;
+use weft_plan::{escape, kinds};
 
 /// Stands where a secret value was.
 pub const REMOVED: &str = "<removed>";
@@ -24,39 +24,54 @@ const SHORTEST: usize = 4;
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The ends of the names of fields and variables whose values are secret, in lower case and without
-/// signs.
-const SECRET_NAMES: [&str; 15] = [
+/// The ends of the names of fields, variables and options whose values are secret, in lower case and
+/// without signs. A `key` alone is no secret: the selectors of Kubernetes have that field.
+const SECRET_NAMES: [&str; 10] = [
     "password",
     "passwd",
     "passphrase",
     "pwd",
     "psk",
+    "secret",
     "token",
-    "apikey",
-    "privatekey",
-    "secretkey",
-    "accesskey",
-    "presharedkey",
-    "clientsecret",
-    "sharedsecret",
+    "key",
     "mkacak",
     "credentials",
 ];
+
+/// Ends of names that look like those of secrets and are not, in the same form.
+const PUBLIC_NAMES: [&str; 2] = ["publickey", "topologykey"];
+
+/// As [`SECRET_NAMES`], with the signs between words.
+const NAMES: &str =
+    "(?:password|passwd|passphrase|pwd|psk|secret|token|[a-z0-9]+[_-]?key|mka[_-]?cak|credentials)";
 
 /// A name and a value in a text, the value up to the end of the line: `password = two words`. Also
 /// both values of a change in the history of a node: `~ interfaces[eth1].802.1x.password: x -> y`.
 static LINE: LazyLock<Regex> = LazyLock::new(|| {
     regex(&format!(
-        r#"(?im)^([ \t]*(?:export[ \t]+|[~+][ \t]+)?["']?[\w.\[\]-]*{NAMES}["']?[ \t]*[:=][ \t]*)(\S.*)$"#
+        r#"(?im)^([ \t]*(?:export[ \t]+|[~+][ \t]+)?["']?([\w.\[\]-]*{NAMES})["']?[ \t]*[:=][ \t]*)(\S.*)$"#
     ))
 });
 /// The same inside a line: `password=x, user=y` and `"password": "x"`.
 static INLINE: LazyLock<Regex> = LazyLock::new(|| {
     regex(&format!(
-        r#"(?i)([\w.-]*{NAMES}\\?["']?[ \t]*[:=][ \t]*)(\\?"[^"\n]*"|'[^'\n]*'|[^\s,;}}\])"']+)"#
+        r#"(?i)(([\w.-]*{NAMES})\\?["']?[ \t]*[:=][ \t]*)(\\?"[^"\n]*"|'[^'\n]*'|[^\s,;}}\])"']+)"#
     ))
 });
+/// A name and a value with a blank between them: an option such as `--psk x`, also in a list, and a
+/// property such as `802-1x.password x`. One word alone can be prose, and so can the name of an
+/// object, such as `osp-secret`.
+static BLANK: LazyLock<Regex> = LazyLock::new(|| {
+    regex(&format!(
+        r#"(?im)((?:(?:^|[\s"'=\[(,])--?((?:[\w.-]*[\w.-])?{NAMES})|\b([\w-]*\w(?:[._]{NAMES}|-(?:password|passwd|passphrase|pwd|psk))))(?:["'],?)?[ \t]+)("[^"\n]*"|'[^'\n]*'|[^\s,;}}\])"'<]+)"#
+    ))
+});
+/// A line of a configuration file with a name, a blank and a value.
+static PAIR: LazyLock<Regex> =
+    LazyLock::new(|| regex(&format!(r#"(?im)^([ \t]*({NAMES})[ \t]+)(\S+)[ \t]*$"#)));
+/// An option of a command without its value.
+static OPTION: LazyLock<Regex> = LazyLock::new(|| regex(r"^--?([\w.-]+)$"));
 /// The password in a URL.
 static URL: LazyLock<Regex> =
     LazyLock::new(|| regex(r#"([A-Za-z][A-Za-z0-9+.-]*://[^\s:/@"']*):([^\s"'<>]+)@"#));
@@ -71,9 +86,6 @@ static KEY: LazyLock<Regex> = LazyLock::new(|| {
     regex(r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)")
 });
 
-/// As [`SECRET_NAMES`], with the signs between words.
-const NAMES: &str = "(?:password|passwd|passphrase|pwd|psk|token|api[_-]?key|private[_-]?key|secret[_-]?key|access[_-]?key|preshared[_-]?key|client[_-]?secret|shared[_-]?secret|mka[_-]?cak|credentials)";
-
 #[allow(
     clippy::expect_used,
     reason = "the patterns are constants, and tests use each of them"
@@ -86,11 +98,14 @@ fn regex(pattern: &str) -> Regex {
 #[derive(Default)]
 pub struct Values {
     texts: BTreeSet<Vec<u8>>,
+    names: BTreeSet<String>,
 }
 
 impl Values {
-    /// Adds all values of a Secret.
+    /// Adds all values of a Secret, and its name.
     pub fn add(&mut self, secret: &Value) {
+        let name = secret["metadata"]["name"].as_str();
+        self.names.extend(name.map(str::to_owned));
         let data = secret["data"].as_object().into_iter().flatten();
         for (_, value) in data {
             let decoded = value.as_str().and_then(|text| STANDARD.decode(text).ok());
@@ -113,14 +128,13 @@ impl Values {
         match serde_json::from_str::<Value>(text) {
             Ok(inside @ (Value::Object(_) | Value::Array(_))) => self.add_leaves(&inside),
             _ => {
-                for pattern in [&*LINE, &*INLINE, &*URL] {
+                for pattern in [&*LINE, &*INLINE] {
                     let found = pattern.captures_iter(text);
-                    let values = found.map(|found| {
-                        let value = found[2].trim();
-                        value.trim_matches(['"', '\'', '\\']).as_bytes().to_vec()
-                    });
-                    self.texts.extend(values);
+                    let secret = found.filter(|found| is_secret_name(&found[2]));
+                    self.texts.extend(secret.map(|found| value_of(&found[3])));
                 }
+                let urls = URL.captures_iter(text);
+                self.texts.extend(urls.map(|found| value_of(&found[2])));
             }
         }
     }
@@ -143,14 +157,23 @@ impl Values {
     }
 }
 
+/// The bytes of a value in a text, without quotes.
+fn value_of(text: &str) -> Vec<u8> {
+    let value = text.trim().trim_matches(['"', '\'', '\\']);
+    value.as_bytes().to_vec()
+}
+
 /// Removes secret values.
 pub struct Redaction {
     known: AhoCorasick,
+    /// Names of Secrets, which a field such as `secret` refers to.
+    names: BTreeSet<String>,
 }
 
 impl Redaction {
     /// Knows these values. A value that equals one of the public words, such as the name of a
-    /// namespace, is everywhere in the report and remains.
+    /// namespace, is everywhere in the report and remains. So does the name of a Secret in a field
+    /// whose name ends in `secret`, as that is a reference.
     ///
     /// # Errors
     /// There are too many values.
@@ -168,7 +191,10 @@ impl Redaction {
             .match_kind(MatchKind::LeftmostLongest)
             .build(forms)
             .context("too many values of Secrets")?;
-        Ok(Self { known })
+        Ok(Self {
+            known,
+            names: values.names.clone(),
+        })
     }
 
     /// Returns a text without secret values.
@@ -191,6 +217,20 @@ impl Redaction {
         without_forms(&plain)
     }
 
+    /// Learns the names of Secrets that a resource of Weft's refers to. A user may not be able to
+    /// list Secrets, and has to see which one is meant.
+    pub fn learn(&mut self, resource: &Value) {
+        if resource["kind"] == kinds::PLACEMENT_API.kind {
+            let spec = &resource["spec"];
+            let names = [
+                &spec["secret"],
+                &spec["auth"]["applicationCredentialSecret"],
+            ];
+            let names = names.into_iter().filter_map(Value::as_str);
+            self.names.extend(names.map(str::to_owned));
+        }
+    }
+
     /// Returns an object without secret values and without `managedFields`. Of a Secret, only name,
     /// type and keys remain.
     pub fn object(&self, mut object: Value) -> Value {
@@ -207,10 +247,26 @@ impl Redaction {
                 self.secret(&map)
             }
             Value::Object(map) => Value::Object(self.fields(map)),
-            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
+            Value::Array(items) => self.items(items),
             Value::String(text) => Value::String(self.string(&text)),
             other => other,
         }
+    }
+
+    /// The items of a list, which may be the arguments of a command.
+    fn items(&self, items: Vec<Value>) -> Value {
+        let mut hides = false;
+        let without = items.into_iter().map(|item| {
+            let option = item.as_str().and_then(|text| OPTION.captures(text));
+            let is_value = hides && item.is_string() && option.is_none();
+            hides = option.is_some_and(|found| is_secret_name(&found[1]));
+            if is_value {
+                REMOVED.into()
+            } else {
+                self.value(item)
+            }
+        });
+        without.collect()
     }
 
     fn fields(&self, map: Map<String, Value>) -> Map<String, Value> {
@@ -222,6 +278,7 @@ impl Redaction {
         let without = |(key, value): (String, Value)| {
             let hides = is_secret_name(&key) || is_secret_pair && key == "value";
             let value = match value {
+                Value::String(name) if self.is_reference(&key, &name) => Value::String(name),
                 Value::String(_) | Value::Number(_) if hides => REMOVED.into(),
                 Value::Array(items) if hides => items.iter().map(|_| REMOVED).collect(),
                 Value::String(text) if key == LAST_APPLIED => self
@@ -233,6 +290,11 @@ impl Redaction {
             (key, value)
         };
         map.into_iter().map(without).collect()
+    }
+
+    /// Reports whether a field refers to a Secret by its name.
+    fn is_reference(&self, key: &str, value: &str) -> bool {
+        key.to_lowercase().ends_with("secret") && self.names.contains(value)
     }
 
     /// A Secret, or a reference to one.
@@ -281,12 +343,16 @@ fn is_secret_name(name: &str) -> bool {
         .filter(char::is_ascii_alphanumeric)
         .collect::<String>()
         .to_lowercase();
-    SECRET_NAMES.iter().any(|end| plain.ends_with(end))
+    let ends = |ends: &[&str]| ends.iter().any(|end| plain.ends_with(end));
+    plain != "key" && ends(&SECRET_NAMES) && !ends(&PUBLIC_NAMES)
 }
 
 /// Removes values by the form of the text around them.
 fn without_forms(text: &str) -> String {
-    let behind = |found: &Captures<'_>| format!("{}{REMOVED}", &found[1]);
+    let behind = |found: &Captures<'_>| match is_secret_name(&found[2]) {
+        true => format!("{}{REMOVED}", &found[1]),
+        false => found[0].to_owned(),
+    };
     let text = KEY.replace_all(text, REMOVED);
     let text = WEB_TOKEN.replace_all(&text, REMOVED);
     let text = HEADER.replace_all(&text, |found: &Captures<'_>| {
@@ -296,7 +362,19 @@ fn without_forms(text: &str) -> String {
         format!("{}:{REMOVED}@", &found[1])
     });
     let text = LINE.replace_all(&text, behind);
-    INLINE.replace_all(&text, behind).into_owned()
+    let text = INLINE.replace_all(&text, behind);
+    let text = PAIR.replace_all(&text, behind);
+    let blank = |found: &Captures<'_>| {
+        let name = found
+            .get(2)
+            .or(found.get(3))
+            .map_or("", |name| name.as_str());
+        match is_secret_name(name) {
+            true => format!("{}{REMOVED}", &found[1]),
+            false => found[0].to_owned(),
+        }
+    };
+    BLANK.replace_all(&text, blank).into_owned()
 }
 
 /// All forms in which a text may have a value.
@@ -470,6 +548,86 @@ mod tests {
             ("secretName: osp-secret", "secretName: osp-secret"),
         ] {
             assert_eq!(redaction.text(text), plain);
+        }
+    }
+
+    /// A secret of its own in each place where one was ever found, or could be.
+    #[test]
+    fn fifty_planted_secrets_are_in_no_place_of_the_report() {
+        let mut planted = Vec::new();
+        let mut secret = || {
+            planted.push(format!("pl4nted-{:02}-zz", planted.len()));
+            planted[planted.len() - 1].clone()
+        };
+        let names = [
+            "password",
+            "passwd",
+            "passphrase",
+            "pwd",
+            "psk",
+            "secret",
+            "token",
+            "ssl_key",
+            "api-key",
+            "privateKey",
+            "mka-cak",
+            "credentials",
+            "private-key-password",
+        ];
+        let mut texts = Vec::new();
+        let mut object = json!({"kind": "Pod", "metadata": {"name": "p", "annotations": {}}});
+        for name in names {
+            object["spec"][name] = secret().into();
+            texts.push(format!("{name}: {}", secret()));
+            texts.push(format!("failed, {name}={} and more", secret()));
+            texts.push(format!(
+                "called [\"nmcli\", \"--{name}\", \"{}\"]",
+                secret()
+            ));
+            texts.push(format!("run --wifi-{name} {} now", secret()));
+            texts.push(format!("set 802-1x.{name} {}", secret()));
+        }
+        object["spec"]["args"] = json!(["--psk", secret(), "--token", secret(), "-v"]);
+        object["spec"]["env"] = json!([{"name": "SSL_KEY", "value": secret()}]);
+        object["spec"]["ovs-db"]["external_ids"]["ssl_key"] = secret().into();
+        object["spec"]["config"] = json!({"plugins": [{"psk": secret()}]}).to_string().into();
+        object["metadata"]["annotations"]["note"] = format!("--psk {}", secret()).into();
+        texts.push(format!("passphrase {}", secret()));
+        texts.push(format!("https://user:{}@host/x", secret()));
+        assert!(planted.len() >= 50);
+
+        let redaction = redaction(&[]);
+        let mut shown = redaction.object(object).to_string();
+        for text in &texts {
+            shown += &format!("{}\n", redaction.text(text));
+        }
+        let seen: Vec<_> = planted
+            .iter()
+            .filter(|text| shown.contains(*text))
+            .collect();
+        assert!(seen.is_empty(), "{seen:?} in {shown}");
+    }
+
+    #[test]
+    fn a_text_that_only_looks_like_a_secret_stays() {
+        let mut known = Values::default();
+        known.add(&json!({"metadata": {"name": "osp-secret"}}));
+        let redaction = Redaction::new(&known, &BTreeSet::new()).unwrap();
+        let object = json!({"kind": "PlacementAPI", "spec": {
+            "secret": "osp-secret",
+            "tolerations": [{"key": "node-role.kubernetes.io/master", "operator": "Exists"}],
+            "topologyKey": "kubernetes.io/hostname",
+            "args": ["--tls-key", "--verbose", "text"],
+        }});
+        assert_eq!(redaction.object(object.clone()), object);
+        for text in [
+            "the password is wrong, the token expired",
+            "the Secret osp-secret has no key PlacementPassword",
+            "topologyKey: kubernetes.io/hostname",
+            "ssh_public_key=abc",
+            "reconciled key=default/p",
+        ] {
+            assert_eq!(redaction.text(text), text);
         }
     }
 

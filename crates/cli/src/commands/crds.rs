@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::builder::PossibleValuesParser;
 
 use crate::{
     domains,
@@ -17,12 +18,16 @@ pub struct Args {
     /// How to print them, yaml or json, or a folder for one file a definition
     #[arg(short, long, value_name = "yaml|json|DIR", default_value = "yaml")]
     output: Target,
+
+    /// Of which domains [default: all]
+    #[arg(long, value_name = "DOMAIN", value_delimiter = ',', value_parser = PossibleValuesParser::new(domains::ALL.iter().map(|entry| entry.name)))]
+    domains: Vec<String>,
 }
 
 /// Prints or writes them.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let definitions = domains::ALL
-        .iter()
+    let definitions = domains::chosen(&args.domains)
+        .into_iter()
         .flat_map(domains::Entry::definitions)
         .map(|(file, definition)| Ok((file, serde_json::to_value(definition)?)))
         .collect::<Result<Vec<_>>>()?;

@@ -1,6 +1,10 @@
 //! `weft graph`
 
-use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::{Result, bail};
 use serde_json::Value;
@@ -21,12 +25,13 @@ use crate::{
 /// behind each
 ///
 /// Reads the NodeNetworkStates, policies, enactments and pods of the cluster, or files, and changes
-/// nothing. Parts that have drifted, have failed or wait for a policy have a sign, a word and a
-/// colour.
+/// nothing. Parts that have drifted or have failed, and parts that a policy will add, change or
+/// remove, have a sign, a word and a colour.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Signs:
-  = as the policies want it   … in progress   ~ drift   ! failed   ? not reported
+  = as the policies want it   … in progress or will change   + will be added
+  - will be removed           ~ drift   ! failed   ? not reported
 
 Examples:
   weft graph                           All nodes, as trees
@@ -35,8 +40,9 @@ Examples:
   weft graph -o html > network.html    One page for all nodes, without a server
   weft graph node-1 -o dot | dot -Tpdf > node-1.pdf
 
-  Draw a policy as if you had applied it just now:
+  Draw the changes of a policy as if you had applied it just now:
   weft graph -f policy.yaml
+  weft graph -f policy.yaml -o html > plan.html
 
   The same without a cluster:
   kubectl get nns,nodes,nncp,nnce -o json > nodes.json
@@ -101,6 +107,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 output::say_here(&review.findings_text(Style::stderr()));
                 return Ok(ExitCode::from(2));
             }
+            for note in &review.misread {
+                output::say(&format!("{}: {note}", Style::stderr().pending("note")));
+            }
             review.others
         }
     };
@@ -126,7 +135,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     everything.change(&changed)?;
     let names = chosen(&args.nodes, everything.names())?;
-    show(args.output, &everything.graphs(&names), &everything.notes())?;
+    let applied: Vec<String> = args.filenames.iter().map(|file| called(file)).collect();
+    let graphs = everything.graphs(&names);
+    show(args.output, &graphs, &everything.notes(), &applied)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -150,7 +161,15 @@ fn chosen(wanted: &[String], known: BTreeSet<String>) -> Result<BTreeSet<String>
     })
 }
 
-fn show(format: Format, graphs: &[NodeGraph], notes: &[String]) -> Result<()> {
+/// The name of a file for people.
+fn called(file: &Path) -> String {
+    match file == Path::new("-") {
+        true => "stdin".to_owned(),
+        false => file.display().to_string(),
+    }
+}
+
+fn show(format: Format, graphs: &[NodeGraph], notes: &[String], applied: &[String]) -> Result<()> {
     let mut notes = notes.to_vec();
     match format {
         Format::Tree => {
@@ -166,7 +185,7 @@ fn show(format: Format, graphs: &[NodeGraph], notes: &[String]) -> Result<()> {
         }
         Format::Svg => output::print_as_is(&svg::text(graphs))?,
         Format::Dot => output::print_as_is(&dot::text(graphs))?,
-        Format::Html => output::print_as_is(&html::text(graphs, &notes))?,
+        Format::Html => output::print_as_is(&html::text(graphs, &notes, applied))?,
         Format::Mermaid => {
             let text = mermaid::text(graphs);
             output::print_as_is(&text)?;

@@ -1,25 +1,33 @@
 //! `weft manifests`
 
-use std::process::ExitCode;
+use std::{collections::BTreeMap, process::ExitCode};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::builder::PossibleValuesParser;
 use weft_node_network::deployment;
 use weft_operands::image::ImageReference;
 use weft_placement::{domain::Namespaces, registration::Addresses};
-use weft_plan::Manifest;
+use weft_plan::{Manifest, ObjectKey, kinds};
 
 use crate::{
     domains::{self, Entry},
-    install::{ApiServer, Installation, Options, Reader, install},
+    install::{
+        ApiServer, Installation, Options, Reader, SINGLE_NAMESPACE, SINGLE_OPERATOR, install,
+    },
+    left_out::{LeftOut, Look},
+    online::{ClusterArgs, ClusterChoice, block_on},
     output::{self, Target},
+    reinstall::{Reinstall, address},
+    running_images::RunningImages,
 };
 
 /// Print everything that is needed to install the operator
 ///
 /// One Deployment, weft-operator in the namespace weft-system, serves the chosen domains. Its roles
 /// permit what the chosen components need, and nothing else. Name all domains each time: those that
-/// you leave out are not served any more.
+/// you leave out are not served any more. If a cluster answers within two seconds, the command warns
+/// before it leaves out a domain that has a resource there, and names the command that keeps it. It
+/// prints the same manifests with a cluster and without.
 ///
 /// With --split, each domain has an operator of its own, under the name of the operator that Weft
 /// replaces. Applied over that one, it takes its place; placement-operator has to be stopped. Only
@@ -35,7 +43,8 @@ Examples:
     --api-server https://192.0.2.1:6443 | kubectl apply -f -
   weft manifests --domains placement --placement-namespaces openstack,lab \\
     | kubectl apply -f -
-  weft manifests --split --domains addons | kubectl apply -f -
+  weft manifests --split --domains addons --running-images \\
+    | kubectl apply -f -
   weft manifests -o install && ls install")]
 pub struct Args {
     /// How to print them, yaml or json, or a folder for files, an example configuration among them
@@ -96,9 +105,23 @@ pub struct Args {
     #[arg(long, value_name = "IMAGE", default_value = deployment::settings::IMAGE)]
     agent_image: ImageReference,
 
+    /// Images of what Weft deploys, separated by commas, each by its environment variable of the
+    /// operator. `weft operator --help` lists the variables
+    #[arg(long, value_name = "VARIABLE=IMAGE", value_delimiter = ',', value_parser = operand_image)]
+    operand_images: Vec<(&'static str, String)>,
+
     /// When the operator's image and the agents' are pulled
     #[arg(long, value_name = "POLICY", default_value = "IfNotPresent", value_parser = ["Always", "IfNotPresent", "Never"])]
     image_pull_policy: String,
+
+    /// Give the components the images that they have now, as the operator in the cluster names
+    /// them: the one that Weft replaces, or Weft's own. Then no pod restarts for another image. A
+    /// note names images that may not run as Weft deploys them. Weft takes its own instead
+    #[arg(long)]
+    running_images: bool,
+
+    #[command(flatten)]
+    cluster: ClusterChoice,
 }
 
 fn components() -> impl Iterator<Item = &'static str> {
@@ -115,6 +138,28 @@ fn api_server(text: &str) -> Result<(String, u16), String> {
         format!("https://{text}")
     };
     weft_operator::endpoint(&written).map_err(|error| error.to_string())
+}
+
+fn operand_image(text: &str) -> Result<(&'static str, String), String> {
+    let (variable, image) = text.split_once('=').ok_or_else(|| {
+        format!(
+            "{text:?} is not VARIABLE=IMAGE, for example MULTUS_IMAGE=registry.example/multus:v4"
+        )
+    })?;
+    let mut variables = domains::ALL
+        .iter()
+        .flat_map(|entry| (entry.install.images)())
+        .map(|(name, _)| name)
+        .filter(|name| *name != deployment::settings::IMAGE_VARIABLE);
+    let variable = variables.find(|name| *name == variable).ok_or_else(|| {
+        format!(
+            "{variable:?} is no image of an operand: weft operator --help lists them, and --agent-image sets that of the agents"
+        )
+    })?;
+    let image = image
+        .parse::<ImageReference>()
+        .map_err(|error| error.to_string())?;
+    Ok((variable, image.to_string()))
 }
 
 fn absolute(text: &str) -> Result<String, String> {
@@ -145,26 +190,176 @@ fn chosen(args: &Args) -> Vec<&'static Entry> {
     }
 }
 
-/// Prints or writes them.
-pub fn run(args: &Args) -> Result<ExitCode> {
+/// The images of the operators in the cluster, of these domains.
+fn running_images(
+    args: &Args,
+    domains: &[&'static Entry],
+) -> Result<BTreeMap<&'static str, String>> {
+    let found = block_on(async {
+        let cluster = ClusterArgs::new(args.cluster.clone());
+        let online = cluster.connect().await?;
+        let mut found = Vec::new();
+        for site in online.sites(domains.iter().copied()).await? {
+            found.push((site.entry, RunningImages::find(&online, &site).await?));
+        }
+        Ok(found)
+    })?;
+    if found.iter().all(|(_, running)| running.operator.is_none()) {
+        let names: Vec<_> = domains.iter().map(|entry| entry.name).collect();
+        bail!(
+            "there is no operator of {} in the cluster whose images could be taken over: leave --running-images out, or choose another --context",
+            names.join(" or ")
+        );
+    }
+    let mut images = BTreeMap::new();
+    for (entry, running) in found {
+        let whose = match &running.operator {
+            Some(operator) => format!(
+                "{} images are those of {}",
+                running.images.len(),
+                operator.human()
+            ),
+            None => "there is no operator in the cluster, so the images are Weft's".to_owned(),
+        };
+        output::say(&format!("note: {}: {whose}", entry.name));
+        for note in running.notes {
+            output::say(&format!("note: {}: {note}", entry.name));
+        }
+        images.extend(running.images);
+    }
+    Ok(images)
+}
+
+/// Returns the installation that is asked for, with the images of the operators in the cluster if
+/// those are asked for. Images by name come before them.
+fn installation(
+    args: &Args,
+    domains: Vec<&'static Entry>,
+    running: BTreeMap<&'static str, String>,
+) -> Result<Installation> {
+    let mut images = running;
+    images.extend(args.operand_images.iter().cloned());
     let at = args
         .api_server
         .clone()
         .map(|(host, port)| ApiServer::At(host, port));
     let api_server = at.or_else(|| args.node_kubeconfig.clone().map(ApiServer::InKubeconfig));
-    let installation = install(&Options {
-        domains: chosen(args),
+    install(&Options {
+        domains,
         components: &args.components,
         single: !args.split,
         namespace: args.namespace.as_deref(),
         image: &args.image.to_string(),
         agent_image: &args.agent_image.to_string(),
         image_pull_policy: &args.image_pull_policy,
+        images: &images,
         api_server: api_server.as_ref(),
         placement_namespaces: args.placement_namespaces.as_ref(),
         keystone_urls: args.keystone_urls.as_ref(),
         monitoring: args.monitoring.as_ref(),
-    })?;
+    })
+}
+
+/// Begins to look for domains that the manifests leave out. An operator for one domain leaves out
+/// none.
+fn look(args: &Args, domains: &[&'static Entry]) -> Option<Look> {
+    if args.split || domains.len() == domains::ALL.len() {
+        return None;
+    }
+    let namespace = args.namespace.as_deref().unwrap_or(SINGLE_NAMESPACE);
+    let workload = ObjectKey::new(kinds::DEPLOYMENT, namespace, SINGLE_OPERATOR);
+    let served = domains.iter().map(|entry| entry.name).collect();
+    Some(Look::begin(&args.cluster, workload, served))
+}
+
+/// Returns a warning about the domains that the manifests leave out.
+fn warning(args: &Args, domains: &[&'static Entry], left_out: &LeftOut) -> String {
+    let names: Vec<String> = left_out.resources.iter().map(ObjectKey::human).collect();
+    format!(
+        "warning: {} serves {} in your cluster, and these manifests leave that out. No operator would serve {} any more. This command keeps it: {}",
+        left_out.operator.workload.human(),
+        left_out.domains.join(", "),
+        names.join(", "),
+        keeping(args, domains, left_out).command()
+    )
+}
+
+/// Returns the command that is asked for, with the domains that it leaves out and with the options
+/// of the installed operator that it does not have.
+fn keeping(args: &Args, domains: &[&'static Entry], left_out: &LeftOut) -> Reinstall {
+    let mut command = Reinstall::of(&left_out.operator);
+    domains.iter().for_each(|entry| command.serve(entry.name));
+    let mut components = args.components.clone();
+    let is_left_out = |entry: &&Entry| left_out.domains.contains(&entry.name);
+    let narrowed = |entry: &Entry| entry.install.components_variable.is_some();
+    if domains::ALL.iter().filter(is_left_out).any(narrowed) {
+        let kept = command.get("--components").unwrap_or_default();
+        components.extend(
+            kept.split(',')
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned),
+        );
+    }
+    command.remove("--components");
+    command.set_other("--components", Some(&components.join(",")), "");
+    if args.api_server.is_some() || args.node_kubeconfig.is_some() {
+        command.remove("--api-server");
+        command.remove("--node-kubeconfig");
+    }
+    let api_server = args.api_server.as_ref();
+    let api_server = api_server.map(|(host, port)| address(host, &port.to_string()));
+    for (option, value, usual) in [
+        ("--api-server", api_server, ""),
+        ("--node-kubeconfig", args.node_kubeconfig.clone(), ""),
+        (
+            "--placement-namespaces",
+            args.placement_namespaces.as_ref().map(ToString::to_string),
+            "",
+        ),
+        (
+            "--keystone-urls",
+            args.keystone_urls.as_ref().map(ToString::to_string),
+            "",
+        ),
+        (
+            "--image",
+            Some(args.image.to_string()),
+            domains::OPERATOR_IMAGE,
+        ),
+        (
+            "--agent-image",
+            Some(args.agent_image.to_string()),
+            deployment::settings::IMAGE,
+        ),
+        (
+            "--image-pull-policy",
+            Some(args.image_pull_policy.clone()),
+            "IfNotPresent",
+        ),
+    ] {
+        command.set_other(option, value.as_deref(), usual);
+    }
+    for (variable, image) in &args.operand_images {
+        command.set_operand_image(variable, image);
+    }
+    command.has_running_images = args.running_images;
+    command.monitoring = args.monitoring.as_ref().map(ToString::to_string);
+    command
+}
+
+/// Prints or writes them.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let domains = chosen(args);
+    args.cluster.check()?;
+    let look = look(args, &domains);
+    let running = match args.running_images {
+        true => running_images(args, &domains)?,
+        false => BTreeMap::new(),
+    };
+    let installation = installation(args, domains.clone(), running)?;
+    if let Some(left_out) = look.and_then(Look::end) {
+        output::say(&warning(args, &domains, &left_out));
+    }
     if !installation.needed.is_empty() {
         let commands: Vec<_> = installation
             .needed
@@ -223,4 +418,91 @@ fn files(installation: &Installation) -> Result<Vec<(&'static str, String)>> {
 
 fn stream<'a>(manifests: impl IntoIterator<Item = &'a Manifest>) -> Result<String> {
     output::yaml_stream(manifests.into_iter().map(Manifest::body))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use clap::Parser;
+    use weft_runtime::inspect::presence::Operator;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// The arguments of a command line of `weft manifests`, as a shell passes them.
+    fn args(line: &str) -> Args {
+        let line = line.strip_suffix(" | kubectl apply -f -").unwrap_or(line);
+        let words = line.split_whitespace().skip(1);
+        Line::parse_from(words.map(|word| word.trim_matches('\''))).args
+    }
+
+    fn operator(line: &str) -> Operator {
+        let args = args(line);
+        let installation = installation(&args, chosen(&args), BTreeMap::new()).unwrap();
+        let mut objects = installation.operator.iter();
+        objects
+            .find(|manifest| [kinds::DEPLOYMENT, kinds::DAEMON_SET].contains(&manifest.key().kind))
+            .and_then(|manifest| Operator::of(manifest.body()))
+            .unwrap()
+    }
+
+    #[test]
+    fn the_command_that_installs_an_operator_again_has_all_its_options() {
+        for line in [
+            "--domains addons,node-network",
+            "--split --domains addons --components multus,linux-bridge",
+            "--split --domains cluster-network --node-kubeconfig /etc/kubernetes/kubelet.conf",
+            "--domains cluster-network --api-server 'https://[fd00::1]:6443' --operand-images FLANNEL_IMAGE=localhost/flannel:test,KUBE_PROXY_IMAGE=localhost/kube-proxy:test",
+            "--domains addons,cluster-network,node-network --agent-image registry.example/agent:2 --api-server https://192.0.2.1:6443 --components multus,linux-bridge --image registry.example/weft:2 --image-pull-policy Always --namespace elsewhere",
+            "--domains placement --keystone-urls https://keystone.example:5000 --placement-namespaces lab,openstack",
+            "--domains addons,placement --placement-namespaces '*'",
+        ] {
+            let line = format!("weft manifests {line} | kubectl apply -f -");
+            assert_eq!(Reinstall::of(&operator(&line)).command(), line);
+        }
+    }
+
+    #[test]
+    fn a_warning_has_the_options_of_both_command_lines() {
+        let hint = |installed: &str, domains: Vec<&'static str>, asked: &str| {
+            let left_out = LeftOut {
+                operator: operator(installed),
+                domains,
+                resources: vec![ObjectKey::new(kinds::NETWORK_CONFIG, "", "default")],
+            };
+            let args = args(asked);
+            warning(&args, &chosen(&args), &left_out)
+        };
+        let network = "weft manifests --domains cluster-network --api-server https://192.0.2.1:6443 --operand-images FLANNEL_IMAGE=localhost/flannel:test";
+        let addons =
+            "weft manifests --domains addons,node-network --components multus,linux-bridge";
+        assert_eq!(
+            hint(network, vec!["cluster-network"], addons),
+            "warning: Deployment weft-system/weft-operator serves cluster-network in your cluster, and these manifests leave that out. No operator would serve NetworkConfig default any more. This command keeps it: weft manifests --domains addons,cluster-network,node-network --api-server https://192.0.2.1:6443 --components multus,linux-bridge --operand-images FLANNEL_IMAGE=localhost/flannel:test | kubectl apply -f -"
+        );
+        // The components of a domain that stays are those that are asked for.
+        let all = hint(
+            addons,
+            vec!["node-network"],
+            "weft manifests --domains addons",
+        );
+        assert!(
+            all.ends_with("weft manifests --domains addons,node-network | kubectl apply -f -"),
+            "{all}"
+        );
+        let kept = hint(
+            addons,
+            vec!["addons"],
+            "weft manifests --domains node-network --image registry.example/weft:2 --monitoring",
+        );
+        assert!(
+            kept.ends_with("weft manifests --domains addons,node-network --components multus,linux-bridge --image registry.example/weft:2 --monitoring=monitoring/prometheus-k8s | kubectl apply -f -"),
+            "{kept}"
+        );
+    }
 }

@@ -13,6 +13,7 @@ use tracing_subscriber::{
 use weft_operands::duration;
 use weft_operator::{HostMtu, MetricsAddress};
 use weft_plan::{LogLevel, escape};
+use weft_runtime::leader::lease::LONGEST;
 
 use crate::domains;
 
@@ -76,11 +77,12 @@ pub struct Args {
     #[arg(
         long,
         env = "CNAO_LOG_LEVEL",
-        default_value_t = 0,
+        default_value = "0",
         allow_negative_numbers = true,
-        value_name = "LEVEL"
+        value_name = "LEVEL",
+        value_parser = log_level
     )]
-    log_level: i8,
+    log_level: LogLevel,
     /// Log text lines instead of JSON
     #[arg(long)]
     log_text: bool,
@@ -182,10 +184,24 @@ fn metrics_address(text: &str) -> Result<MetricsAddress, String> {
 }
 
 fn lease_time(text: &str) -> Result<Duration, String> {
-    match duration::of_flag_within(text, 3, 3600)? {
+    match duration::of_flag_within(text, 3, LONGEST.as_secs())? {
         time if time.subsec_nanos() == 0 => Ok(time),
         _ => Err(format!(
             "{text:?} is not in whole seconds, as a Lease needs"
+        )),
+    }
+}
+
+/// Reads the number that cluster-network-addons-operator has for a level. An empty variable counts as
+/// unset.
+fn log_level(text: &str) -> Result<LogLevel, String> {
+    match text {
+        "-1" => Ok(LogLevel::Debug),
+        "0" | "" => Ok(LogLevel::Info),
+        "1" => Ok(LogLevel::Warning),
+        "2" => Ok(LogLevel::Error),
+        _ => Err(format!(
+            "{text:?} is not in the range from -1 to 2: set CNAO_LOG_LEVEL, or this flag, to -1 (debug), 0 (info), 1 (warnings) or 2 (errors)"
         )),
     }
 }
@@ -207,6 +223,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let set_log_level = log(&args);
     let options = weft_operator::Options {
         domains: args.domains,
+        definitions: domains::shipped,
         source: weft_operator::Source {
             kubeconfig: args.kubeconfig,
             url_only: args.url_only_kubeconfig,
@@ -231,12 +248,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// Begins to log. Returns how to change the level. `None` is the one of the command line.
 fn log(args: &Args) -> impl Fn(Option<LogLevel>) + Send + use<> {
-    let at_start = match args.log_level {
-        ..=-1 => LogLevel::Debug,
-        0 => LogLevel::Info,
-        1 => LogLevel::Warning,
-        2.. => LogLevel::Error,
-    };
+    let at_start = args.log_level;
     let (filter, handle) = reload::Layer::new(filter(at_start));
     // Without colour: the writer escapes control characters, and could not distinguish those of
     // colours from those in other users' text.
@@ -268,7 +280,29 @@ fn filter(level: LogLevel) -> Targets {
     } else {
         level
     };
-    Targets::new()
-        .with_default(level)
-        .with_targets([("kube_client", libraries), ("kube_runtime", libraries)])
+    // nmstate logs each state that it refuses, and the refusal stands in the status of the policy.
+    Targets::new().with_default(level).with_targets([
+        ("kube_client", libraries),
+        ("kube_runtime", libraries),
+        ("nmstate", libraries),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_level_is_one_of_four_numbers() {
+        let level = |text| log_level(text).ok();
+        let all = ["-1", "0", "1", "2"].map(level);
+        let [debug, info, warning, error] = all;
+        assert!(matches!(debug, Some(LogLevel::Debug)) && matches!(info, Some(LogLevel::Info)));
+        assert!(matches!(warning, Some(LogLevel::Warning)));
+        assert!(matches!(error, Some(LogLevel::Error)));
+        assert!(matches!(level(""), Some(LogLevel::Info)));
+        for text in ["-2", "3", "+1", "01", "debug"] {
+            assert!(level(text).is_none(), "{text}");
+        }
+    }
 }

@@ -1,17 +1,24 @@
 //! `weft plan`
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{collections::HashSet, path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, bail};
 use serde_json::Value;
+use weft_cluster_network::services;
+use weft_node_network::shared_addresses::SharedAddresses;
 use weft_operator::Served;
-use weft_plan::{Live, Owner, applied, differences};
-use weft_runtime::inspect::preview::{self, Preview, UnitPreview};
+use weft_plan::{Live, Owner, applied, differences, kinds};
+use weft_runtime::inspect::{
+    preview::{self, Preview, UnitPreview},
+    reader::Reader,
+};
 
 use crate::{
+    defaults,
     domains::{self, Environment},
+    dropped::Pruner,
     nodes::{self, Nodes},
-    online::{ClusterArgs, Online, Site, block_on},
+    online::{ClusterArgs, Lead, Online, Site, block_on, how_to_free},
     output::{self, Style},
     placement,
     planned::{Effect, Planned},
@@ -22,7 +29,8 @@ use crate::{
 /// Show what would change in the cluster, without changing anything
 ///
 /// Asks the cluster what is there, and the code of the operator what it would do about it if this
-/// configuration were applied by `kubectl apply`. Reads only. The settings are those of the
+/// configuration were applied, in the way in which the resource was applied before: by `kubectl
+/// apply`, or on the server by the same manager. Reads only. The settings are those of the
 /// installed operator.
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -109,6 +117,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         output::say_here(&review.findings_text(Style::stderr()));
         return Ok(ExitCode::from(2));
     }
+    for note in &review.misread {
+        output::say(&format!("{}: {note}", Style::stderr().pending("note")));
+    }
     let of_nodes: Vec<&Value> = review
         .others
         .iter()
@@ -121,15 +132,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 "--state is about nodes' networks only, for NodeNetworkConfigurationPolicies and NodeNetworkStates: plan other resources without it"
             );
         }
-        return show(
-            args,
-            &[],
-            Some(plan_nodes(
-                Nodes::of_files(&sources::read_from(&args.state, args.recursive.into())?)?,
-                &of_nodes,
-                args.delete,
-            )?),
-        );
+        let nodes = {
+            // The texts can be large, and the plans do not need them.
+            let states = sources::read_from(&args.state, args.recursive.into())?;
+            Nodes::of_files(&states)?
+        };
+        return show(args, &[], Some(plan_nodes(args, nodes, &of_nodes)?));
     }
     block_on(async {
         let online = args.cluster.connect().await?;
@@ -145,53 +153,95 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         let nodes = match of_nodes.is_empty() {
             true => None,
-            false => Some(plan_nodes(
-                Nodes::of_cluster(&online).await?,
-                &of_nodes,
-                args.delete,
-            )?),
+            false => Some(plan_nodes_of(args, &online, &of_nodes).await?),
         };
         show(args, &planned, nodes)
     })
 }
 
-/// The plan of each node, and what is to be said of them.
-type NodePlans = (Vec<weft_node_network::plan::Plan>, Vec<String>);
+/// The plans of nodes as they are shown, and what is to be said of them. A plan can be much larger
+/// than the words about it, so it is gone when the next one is made.
+#[derive(Default)]
+struct NodePlans {
+    /// For people.
+    texts: Vec<String>,
+    /// For programs.
+    values: Vec<Value>,
+    notes: Vec<String>,
+    /// True if nothing is known of one of the nodes.
+    is_unknown: bool,
+    /// True if something would change on one of them, or cannot.
+    says_something: bool,
+}
 
-fn plan_nodes(mut nodes: Nodes, objects: &[&Value], delete: bool) -> Result<NodePlans> {
-    nodes.change(objects, delete)?;
-    Ok((nodes.plans(), nodes.notes))
+fn plan_nodes(args: &Args, mut nodes: Nodes, objects: &[&Value]) -> Result<NodePlans> {
+    nodes.change(objects, args.delete)?;
+    let mut shown = NodePlans::default();
+    let style = Style::stdout();
+    let mut shared = SharedAddresses::default();
+    let names = objects
+        .iter()
+        .filter_map(|object| object["metadata"]["name"].as_str());
+    let meant: HashSet<&str> = names.collect();
+    for plan in nodes.plans() {
+        shared.add(&plan, |policy| meant.contains(policy));
+        match args.output {
+            Format::Text => shown.texts.push(nodes::text(&plan, style)),
+            Format::Json => shown.values.push(plan.json()),
+        }
+        shown.is_unknown |= plan.is_unknown;
+        shown.says_something |= plan.says_something();
+    }
+    shown.notes = nodes.notes;
+    shown.notes.extend(shared.warnings());
+    Ok(shown)
+}
+
+/// The same in a cluster, which may drop fields of the objects.
+async fn plan_nodes_of(args: &Args, online: &Online, objects: &[&Value]) -> Result<NodePlans> {
+    let nodes = Nodes::of_cluster(online).await?;
+    let mut pruner = Pruner::new(online);
+    let (mut pruned, mut lost) = (Vec::new(), Vec::new());
+    for object in objects {
+        let mut object = (*object).clone();
+        if !args.delete
+            && let Some(note) = pruner.prune(&mut object).await?
+        {
+            let live = Live::of(&object);
+            lost.push(format!("{} {}: {note}", live.kind(), live.name()));
+        }
+        pruned.push(object);
+    }
+    let mut shown = plan_nodes(args, nodes, &pruned.iter().collect::<Vec<_>>())?;
+    lost.append(&mut shown.notes);
+    shown.notes = lost;
+    Ok(shown)
 }
 
 fn show(args: &Args, planned: &[Planned], nodes: Option<NodePlans>) -> Result<ExitCode> {
-    let (plans, notes) = nodes.unwrap_or_default();
+    let nodes = nodes.unwrap_or_default();
     match args.output {
         Format::Text => {
             let style = Style::stdout();
             let mut texts: Vec<_> = planned.iter().map(|planned| planned.text(style)).collect();
-            texts.extend(plans.iter().map(|plan| nodes::text(plan, style)));
+            texts.extend(nodes.texts);
             output::print(&texts.join("\n"))?;
-            for note in notes {
+            for note in nodes.notes {
                 output::say(&format!("{}: {note}", Style::stderr().pending("note")));
             }
         }
         Format::Json => {
             let resources: Vec<_> = planned.iter().map(Planned::json).collect();
-            let nodes: Vec<_> = plans
-                .iter()
-                .map(weft_node_network::plan::Plan::json)
-                .collect();
-            let all = serde_json::json!({ "resources": resources, "nodes": nodes, "notes": notes });
+            let all = serde_json::json!({
+                "resources": resources, "nodes": nodes.values, "notes": nodes.notes
+            });
             output::print(&format!("{}\n", serde_json::to_string_pretty(&all)?))?;
         }
     }
-    if plans.iter().any(|plan| plan.is_unknown) {
+    if nodes.is_unknown {
         return Ok(ExitCode::from(UNKNOWN));
     }
-    let changes = planned.iter().any(Planned::changes_something)
-        || plans
-            .iter()
-            .any(weft_node_network::plan::Plan::says_something);
+    let changes = planned.iter().any(Planned::changes_something) || nodes.says_something;
     Ok(ExitCode::from(u8::from(changes)))
 }
 
@@ -200,7 +250,7 @@ async fn deletion_of_all(cluster: &ClusterArgs) -> Result<Vec<Planned>> {
     let online = cluster.connect().await?;
     let mut planned = Vec::new();
     for site in online.sites(domains::ALL).await? {
-        let leader = online.leader(&site).await?;
+        let lead = online.lead(&site).await?;
         for stored in online.resources(&site).await?.unwrap_or_default() {
             planned.push(Planned {
                 title: output::title(site.entry.resource, &stored),
@@ -208,7 +258,9 @@ async fn deletion_of_all(cluster: &ClusterArgs) -> Result<Vec<Planned>> {
                 domain: site.entry.name,
                 effect: Effect::Delete,
                 preview: deletion(&online, &site, &stored).await?,
-                notes: notes(&site, leader.is_some()),
+                notes: notes(&site, &lead),
+                cut_off: None,
+                dropped: None,
             });
         }
     }
@@ -242,14 +294,16 @@ pub async fn plan(
             .all(|field| stored["metadata"][field] == value["metadata"][field])
     };
     let stored = stored.into_iter().find(same);
-    let leader = online.leader(site).await?;
+    let lead = online.lead(site).await?;
     let mut planned = Planned {
         title: output::title(site.entry.resource, &value),
         file: resource.source.clone(),
         domain: site.entry.name,
         effect: Effect::None,
         preview: Preview::default(),
-        notes: notes(site, leader.is_some()),
+        notes: notes(site, &lead),
+        cut_off: None,
+        dropped: None,
     };
     if delete {
         if let Some(stored) = &stored {
@@ -258,7 +312,15 @@ pub async fn plan(
         }
         return Ok(planned);
     }
-    let wanted = applied(&value, stored.as_ref(), site.entry.resource);
+    let mut pruner = Pruner::new(online);
+    planned.dropped = pruner.prune(&mut value).await?;
+    let mut wanted = applied(&value, stored.as_ref(), site.entry.resource);
+    defaults::fill(site.entry, &mut wanted)?;
+    // The API server fills in no field that it does not know.
+    pruner.prune(&mut wanted).await?;
+    if let (kinds::NETWORK_CONFIG, Some(stored)) = (site.entry.resource, &stored) {
+        planned.cut_off = services_left_out(online, stored, &wanted).await?;
+    }
     planned.effect = match &stored {
         None => Effect::Create,
         Some(stored) => changed(stored, &wanted),
@@ -311,6 +373,35 @@ fn changed(stored: &Value, wanted: &Value) -> Effect {
     }
 }
 
+/// Returns a note about the Services that keep an address of the block of services in force, which
+/// the wanted NetworkConfig leaves out. The operator carries out such a change only if it is forced.
+async fn services_left_out(
+    online: &Online,
+    stored: &Value,
+    wanted: &Value,
+) -> Result<Option<String>> {
+    let (previous, next) = (&stored["status"]["effectiveConfiguration"], &wanted["spec"]);
+    if !services::shrink(previous, next) {
+        return Ok(None);
+    }
+    let reader = Reader::tolerant(&online.cluster);
+    let all = reader.list(kinds::SERVICE, None, "").await;
+    let all = all.map_err(|error| online.explain(error))?;
+    if reader.is_unread(kinds::SERVICE, None) {
+        return Ok(Some(
+            "this plan names no Services that are cut off: you may not list services".to_owned(),
+        ));
+    }
+    let left_out = services::left_out(previous, next, &all);
+    Ok((!left_out.is_empty()).then(|| {
+        format!(
+            "{} Services keep an address outside of the new spec.serviceNetwork. They are cut off where the network reaches this block alone, as OpenShiftSDN does. Delete and create them again once the API server gives addresses of the new block:\n  {}",
+            left_out.len(),
+            left_out.join("\n  ")
+        )
+    }))
+}
+
 async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Preview> {
     let set = match &site.served {
         Served::Placement(_) => return placement::deletion(online, site, stored).await,
@@ -327,16 +418,16 @@ async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Previe
     })
 }
 
-fn notes(site: &Site, leader: bool) -> Vec<String> {
+fn notes(site: &Site, lead: &Lead) -> Vec<String> {
     let mut notes = Vec::new();
     if site.operator.is_none() {
         notes.push(format!("no operator of Weft is installed for {}: planned with the settings of this environment", site.entry.name));
     }
-    if !leader {
-        notes.push(format!(
-            "no operator of Weft is at work for {}: nothing happens until one is",
-            site.entry.name
-        ));
+    let idle = format!("no operator of Weft is at work for {}", site.entry.name);
+    match lead {
+        Lead::By(_) => {}
+        Lead::Ghost(why) => notes.push(format!("{idle}: {why}; {}", how_to_free(&site.lease()))),
+        Lead::Nobody => notes.push(format!("{idle}: nothing happens until one is")),
     }
     notes
 }

@@ -8,10 +8,7 @@ use serde_json::Value;
 use weft_operator::Served;
 use weft_plan::{Live, ObjectKey, Owner, Stage, kinds};
 use weft_runtime::{
-    inspect::{
-        presence,
-        release::{self, release, release_list},
-    },
+    inspect::release::{self, release, release_list},
     reconcile::set::SetObjects,
 };
 
@@ -23,19 +20,20 @@ use crate::{
     held::{self, Held},
     install::SINGLE_OPERATOR,
     installed,
-    online::{ClusterArgs, Online, Site, block_on},
+    online::{ClusterArgs, Lead, Online, Site, block_on},
     output,
 };
 
 /// Give everything back to the operator that Weft replaced
 ///
-/// The configuration and its components continue to run untouched: no pod restarts. Weft's finalizer,
-/// labels, annotations and inventory go, and every object is owned in the form that the other
-/// operator looks for. The record of the applied configuration stays. So do policies of nodes'
-/// networks, without Weft's finalizer. Weft's admission policies go, and so do its roles and
-/// bindings, but for those that the other operator has under the same name. A PlacementAPI and what
-/// it holds keep the finalizers that placement-operator has itself. The other operator replaces the
-/// pods, one by one. Weft's operator must have been stopped before.
+/// The configuration and its components continue to run untouched: no pod restarts. Weft's
+/// finalizer, labels, annotations and inventory go, and every object is owned in the form that the
+/// other operator looks for. The record of the applied configuration stays, in the place of the
+/// other operator's. So do policies of nodes' networks, without Weft's finalizer. Weft's admission
+/// policies go, and so do its roles and bindings, but for those that the other operator has under
+/// the same name. A PlacementAPI and what it holds keep the finalizers that placement-operator has
+/// itself. The other operator replaces the pods, one by one. Weft's operator must have been stopped
+/// before.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Exit code 0: given back, or nothing of Weft is there; 2: it could not be done.
@@ -107,7 +105,7 @@ async fn give_back(args: &Args, online: &Online, account: &Account) -> Result<En
             continue;
         }
         account.plan([site.entry.name], work.steps(&site));
-        idle(online, &site).await?;
+        idle(online, &site, account).await?;
         if args.dry_run && !account.is_json() {
             account.show(&work.preview(&site))?;
         }
@@ -271,10 +269,7 @@ async fn in_the_way(online: &Online, site: &Site) -> Result<Vec<(ObjectKey, Stri
     let mut keys: Vec<_> = keys.into_iter().collect();
     keys.sort_by_key(|key| Reverse(Stage::of(key.kind)));
     // Where there is an inventory, the lease is in its list.
-    keys.extend(
-        matches!(site.served, Served::Placement(_))
-            .then(|| presence::lease_key(&site.namespace, &*site.domain)),
-    );
+    keys.extend(matches!(site.served, Served::Placement(_)).then(|| site.lease()));
     let mut found = Vec::new();
     for key in keys {
         let live = online
@@ -323,7 +318,7 @@ fn again(key: &ObjectKey) -> String {
 }
 
 /// Makes sure that no operator of Weft is at work. It would take everything back at once.
-async fn idle(online: &Online, site: &Site) -> Result<()> {
+async fn idle(online: &Online, site: &Site, account: &Account) -> Result<()> {
     if let Some(operator) = site
         .operator
         .as_ref()
@@ -343,7 +338,11 @@ async fn idle(online: &Online, site: &Site) -> Result<()> {
             operator.workload.human()
         );
     }
-    if let Some(leader) = online.leader(site).await? {
+    let lead = online.lead(site).await?;
+    if let Some(note) = lead.passed_over() {
+        account.note(&note)?;
+    }
+    if let Lead::By(leader) = lead {
         bail!(
             "{} leads {} still: wait until it has stopped. If it has crashed, its lease runs out {} s after {:.0}",
             leader.identity,

@@ -97,7 +97,7 @@ fn instead(other: &Other) -> String {
     if nodes::matters(&other.value) {
         format!(
             "leads to no objects. See its changes on the nodes: weft plan -f {}",
-            other.source
+            sources::argument(&other.source)
         )
     } else {
         "leads to no objects: the operator and the agents write it".to_owned()

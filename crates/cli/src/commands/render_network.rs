@@ -95,6 +95,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         output::say_here(&review.findings_text(Style::stderr()));
         return Ok(ExitCode::from(INVALID));
     }
+    for note in &review.misread {
+        output::say(&format!("note: {note}"));
+    }
     let [resource] = &review.resources[..] else {
         bail!(
             "{}: one NetworkConfig is expected, and here are {}",
@@ -201,8 +204,17 @@ fn one(path: &Path) -> Result<Source> {
 /// The specification that is applied, as the record holds it.
 fn previous(path: &Path) -> Result<String> {
     let source = one(path)?;
-    let document: Value = serde_saphyr::from_str(&source.text)
-        .with_context(|| format!("{} cannot be read", source.name))?;
+    let mut documents = weft_documents::objects(&source.text).map_err(|mistake| {
+        let place = mistake
+            .position
+            .map(|position| format!(":{}:{}", position.line, position.column))
+            .unwrap_or_default();
+        anyhow::anyhow!("{}{place} cannot be read: {}", source.name, mistake.message)
+    })?;
+    let document = match (documents.pop(), documents.is_empty()) {
+        (Some(document), true) => document,
+        _ => bail!("{} must have one object", source.name),
+    };
     let recorded = document["data"]["applied"].as_str().map(str::to_owned);
     match document["kind"].as_str() {
         Some("ConfigMap") => recorded.with_context(|| {

@@ -12,16 +12,23 @@ use futures::{FutureExt, StreamExt, stream};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
-use weft_plan::{Live, kinds};
-use weft_runtime::inspect::{
-    overview::{self, Presence},
-    reader::{Listed, Reader},
+use weft_plan::{Live, kinds, report::FailureClass};
+use weft_runtime::{
+    api_server::clock,
+    inspect::{
+        overview::{self, Presence},
+        reader::{Listed, Reader},
+    },
 };
 
 use crate::{
+    addresses,
     domains::{self, Entry},
+    dropped,
+    leftovers::{self, Leftovers},
+    mac_collisions,
     mood::Mood,
-    online::{ClusterArgs, Online, Site, block_on},
+    online::{ClusterArgs, Online, Site, block_on, knows_operators},
     output::{self, Style},
     placement, policies,
     screen::Screen,
@@ -46,8 +53,9 @@ const INTERRUPTED: u8 = 130;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Exit code 0: shown, and nothing is in trouble. With --wait: everything is Available. 1: there is
-nothing to show. With --wait: not Available in time. 2: the command could not find out. 3: shown,
-and a person has to act. With --installation: a part is missing. 130: Ctrl-C has ended --wait.
+nothing to show. With --wait: not Available in time. With --installation: Weft is not installed.
+2: the command could not find out. 3: shown, and a person has to act. With --installation: a part
+is missing. 130: Ctrl-C has ended --wait.
 
 Examples:
   weft status
@@ -81,7 +89,8 @@ pub struct Args {
     problems: bool,
 
     /// Check the installation alone, also before there is a resource: the cluster serves the
-    /// definitions, you may read the resources, and an operator leads each domain
+    /// definitions with all fields that this version knows, you may read the resources, and an
+    /// operator leads each domain. Without --domains: each domain that has an operator or a resource
     #[arg(long, conflicts_with_all = ["resources", "watch", "wait", "problems", "output"])]
     installation: bool,
 
@@ -224,11 +233,18 @@ impl Seen {
     }
 
     /// Prints the state of the installation. Returns 0 if each domain has all parts, whether or not
-    /// there is a resource.
-    fn show_installation(&self) -> Result<ExitCode> {
+    /// there is a resource. Leaves out the domains for which Weft is not installed, unless all must
+    /// be there.
+    fn show_installation(&self, all_must_be_there: bool) -> Result<ExitCode> {
         let style = Style::stdout();
+        let is_checked = |domain: &&tree::Domain| all_must_be_there || domain.is_in_use();
+        let checked: Vec<_> = self.domains.iter().filter(is_checked).collect();
+        if checked.is_empty() {
+            output::print(&self.not_installed())?;
+            return Ok(ExitCode::from(1));
+        }
         let (mut text, mut is_whole) = (String::new(), true);
-        for domain in &self.domains {
+        for domain in checked {
             let gaps = domain.gaps();
             is_whole &= gaps.is_empty();
             if gaps.is_empty() {
@@ -237,9 +253,26 @@ impl Seen {
             for gap in gaps {
                 text += &format!("{}: {}: {gap}\n", domain.name(), style.bad("problem"));
             }
+            if let Some(hint) = domain.hint(style) {
+                text += &format!("{}: {hint}\n", domain.name());
+            }
         }
         output::print(&text)?;
         Ok(ExitCode::from(if is_whole { 0 } else { UNHEALTHY }))
+    }
+
+    /// Returns the text about a cluster without Weft.
+    fn not_installed(&self) -> String {
+        let kept = self.domains.iter().filter(|domain| domain.installed);
+        let kept: Vec<&str> = kept.map(tree::Domain::name).collect();
+        let mut text = "Weft is not installed\n".to_owned();
+        if !kept.is_empty() {
+            text += &format!(
+                "definitions are kept for {}; remove them: weft uninstall --crds\n",
+                kept.join(", ")
+            );
+        }
+        text
     }
 
     /// Returns the state in a line, for the progress of a wait.
@@ -337,7 +370,8 @@ impl Status<'_> {
     async fn once(&self) -> Result<ExitCode> {
         let seen = self.look().await?;
         if self.args.installation {
-            return seen.show_installation();
+            let is_named = !self.args.domains.is_empty();
+            return seen.show_installation(is_named || !knows_operators(&self.reader));
         }
         output::print(&self.text(&seen, Style::stdout(), false)?)?;
         Ok(ExitCode::from(seen.code()))
@@ -382,7 +416,7 @@ impl Status<'_> {
                 return Ok(ExitCode::from(if unknown { 2 } else { u8::from(!done) }));
             }
             let due = seen.next().map(|due| {
-                let pause = due.duration_since(Timestamp::now());
+                let pause = due.duration_since(clock::now());
                 Instant::now() + Duration::try_from(pause).unwrap_or_default() + CROWD
             });
             tokio::select! {
@@ -495,7 +529,7 @@ impl Status<'_> {
 
     async fn look_at(&self, site: &Site) -> Result<tree::Domain> {
         let (online, reader) = (&self.online, &self.reader);
-        let now = Timestamp::now();
+        let now = clock::now();
         let explain = |error| online.explain(error);
         let kind = site.entry.resource;
         let namespace = self.namespace.as_deref().filter(|_| kind.namespaced);
@@ -511,6 +545,11 @@ impl Status<'_> {
         let alive = leader.is_some_and(|leader| leader.is_alive(now));
         let mut domain = tree::Domain::of(site, presence, alive);
         domain.installed = true;
+        if self.args.installation {
+            let lost = dropped::notice(reader, site.entry).await;
+            domain.dropped = lost.map_err(explain)?;
+        }
+        domain.leftovers = self.leftovers(site).await?;
         match listed {
             Listed::NotServed => {}
             Listed::NotPermitted => domain.is_readable = false,
@@ -525,6 +564,10 @@ impl Status<'_> {
                             .unserved
                             .extend(placement::unserved_by(site, &resource)?);
                     }
+                    if kind == kinds::NETWORK_CONFIG {
+                        let rooms = addresses::read(reader, &resource).await;
+                        domain.rooms.extend(rooms.map_err(explain)?);
+                    }
                     domain.resources.push(
                         overview::look(reader, &*site.domain, resource, &site.namespace, now)
                             .await
@@ -532,6 +575,13 @@ impl Status<'_> {
                     );
                 }
             }
+        }
+        let has_mac_pool = domain.resources.iter().any(|overview| {
+            kind == kinds::NETWORK_ADDONS_CONFIG
+                && !overview.resource["spec"]["kubeMacPool"].is_null()
+        });
+        if has_mac_pool {
+            domain.mac_collisions = mac_collisions::read(reader).await.map_err(explain)?;
         }
         if site.entry.has_policies {
             let agents = (site.domain.namespace(), site.domain.pod_selector());
@@ -542,6 +592,20 @@ impl Status<'_> {
             domain.is_readable &= !reader.is_unread(policies, None);
         }
         Ok(domain)
+    }
+
+    /// Reads the objects that the replaced operator has left. A user who may not read all of them
+    /// learns nothing of them: deleting them is not up to this user either. With --problems,
+    /// --watch, --wait or named resources, the command does not read them.
+    async fn leftovers(&self, site: &Site) -> Result<Option<Leftovers>> {
+        let args = self.args;
+        if args.problems || args.watch || args.wait || !args.resources.is_empty() {
+            return Ok(None);
+        }
+        match leftovers::read(&self.online.cluster, site).await {
+            Err(error) if error.class() == FailureClass::Forbidden => Ok(None),
+            left => left.map_err(|error| self.online.explain(error)),
+        }
     }
 
     fn is_wanted(&self, kind: weft_plan::Kind, name: &str) -> bool {

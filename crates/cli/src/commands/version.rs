@@ -29,7 +29,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             .map(|(_, definition)| {
                 serde_json::json!({
                     "kind": definition.spec.names.kind, "group": definition.spec.group,
-                    "versions": domains::served_versions(&definition)
+                    "versions": domains::served_versions(definition)
                 })
             })
             .collect();
@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let mut text = format!("weft {}\n", env!("CARGO_PKG_VERSION"));
     for (_, definition) in domains::ALL.iter().flat_map(domains::Entry::definitions) {
-        for version in domains::served_versions(&definition) {
+        for version in domains::served_versions(definition) {
             text.push_str(&format!(
                 "serves {} {}/{version}\n",
                 definition.spec.names.kind, definition.spec.group

@@ -20,10 +20,10 @@ pub fn text(graphs: &[NodeGraph]) -> String {
             let lines = std::iter::once(&block.title).chain(&block.lines);
             // \l ends a line that stands at the left.
             let label: String = lines.map(|line| format!("{}\\l", escaped(line))).collect();
-            let (fill, border) = colours(block.health);
+            let (fill, border) = colours(block.state.health);
             out.push_str(&format!(
                 "    n{number}b{index} [label=\"{label}\", fillcolor=\"{fill}\", color=\"{border}\"{}];\n",
-                if block.health == Health::Good { "" } else { ", penwidth=2" }
+                if block.state.is_good() { "" } else { ", penwidth=2" }
             ));
         }
         for arrow in &picture.arrows {

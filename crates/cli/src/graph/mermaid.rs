@@ -22,7 +22,7 @@ pub fn text(graphs: &[NodeGraph]) -> String {
             out.push_str(&format!(
                 "    n{number}b{index}[\"{}\"]:::{}\n",
                 lines.join("<br/>"),
-                class(block.health)
+                class(block.state.health)
             ));
         }
         if picture.blocks.is_empty() {

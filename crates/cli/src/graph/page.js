@@ -1,19 +1,10 @@
-"use strict";
-// Shows one node at a time: its picture, and the same as a tree. Everything is in the page.
-const nodes = JSON.parse(document.getElementById("data").textContent);
-const byId = (id) => document.getElementById(id);
-const rows = [...document.querySelectorAll("tbody tr")];
-const links = rows.map((row) => row.querySelector("a"));
-const search = byId("search"), trouble = byId("trouble"), look = byId("look");
-const picture = byId("picture"), tree = byId("tree"), details = byId("details");
+// The overview of all nodes, the search, and the tree of the open node. Everything is in the page.
+const nodes = JSON.parse(byId("data").textContent);
+const search = byId("search"), theme = byId("look"), tree = byId("tree"), listed = byId("listed"), groups = byId("groups");
+const links = [];
+for (const link of groups.querySelectorAll("[data-node]")) links[Number(link.dataset.node)] = link;
 let open = -1;
 
-const make = (name, attributes = {}, ...children) => {
-  const element = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.append(...children);
-  return element;
-};
 const state = (line) => make("span", { class: `state ${line.state}` }, line.word);
 
 // Only one element of a list is a stop of the Tab key. The arrow keys move among the others.
@@ -21,7 +12,7 @@ const rove = (all, chosen, move = true) => {
   for (const element of all) element.setAttribute("tabindex", element === chosen ? "0" : "-1");
   if (move && chosen) {
     chosen.focus({ preventScroll: true });
-    (chosen.querySelector(":scope > .line") ?? chosen).scrollIntoView({ block: "nearest", inline: "nearest" });
+    chosen.querySelector(":scope > .line")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 };
 const step = (all, current, key) => {
@@ -29,85 +20,92 @@ const step = (all, current, key) => {
   const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: all.length - 1 }[key];
   return to === undefined ? undefined : all[Math.min(Math.max(to, 0), all.length - 1)];
 };
+// The nearest element in a direction: what is aside counts double.
+const nearest = (all, from, key) => {
+  const [dx, dy] = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[key] ?? [];
+  if (dx === undefined) return undefined;
+  const middle = (element) => { const { x, y, width, height } = element.getBoundingClientRect(); return [x + width / 2, y + height / 2]; };
+  const [x, y] = middle(from);
+  let best, least = Infinity;
+  for (const element of all) {
+    const [ex, ey] = middle(element);
+    const ahead = (ex - x) * dx + (ey - y) * dy, aside = Math.abs((ex - x) * dy) + Math.abs((ey - y) * dx);
+    if (element !== from && ahead > 1 && ahead + 2 * aside < least) { best = element; least = ahead + 2 * aside; }
+  }
+  return best;
+};
 
-// The list of nodes.
-const texts = nodes.map((node) => {
-  const words = [node.name, ...node.facts];
-  const walk = (line) => { words.push(line.text, ...(line.causes ?? [])); (line.below ?? []).forEach(walk); };
+// The overview: the search and the filter hide nodes, and open the groups of which they leave a part.
+const lines = nodes.map((node) => {
+  const all = [node.name, ...node.facts, ...node.messages];
+  const walk = (line) => { all.push(line.text, ...(line.causes ?? [])); (line.below ?? []).forEach(walk); };
   node.tree.forEach(walk);
-  return words.join("\n").toLowerCase();
+  return all.map((text) => [text.toLowerCase(), text]);
 });
-const shownLinks = () => links.filter((_, index) => !rows[index].hidden);
+const wanted = () => search.value.trim().toLowerCase();
+const isShown = (link) => !link.closest("li[hidden]");
 const filter = () => {
-  const wanted = search.value.trim().toLowerCase();
-  rows.forEach((row, index) => {
-    row.hidden = !texts[index].includes(wanted) || (trouble.checked && nodes[index].state === "ok");
-  });
-  const shown = shownLinks();
-  byId("count").textContent = `${shown.length} of ${nodes.length} nodes`;
-  if (!shown.some((link) => link.tabIndex === 0)) rove(links, shown[0], false);
+  const word = wanted(), choice = document.querySelector('[name="show"]:checked').value;
+  for (const group of groups.children) {
+    const isChosen = choice === "" || group.dataset.show.split(" ").includes(choice);
+    const own = [...group.querySelectorAll("[data-node]")];
+    let count = 0;
+    for (const link of own) {
+      const hit = isChosen && lines[Number(link.dataset.node)].find(([low]) => low.includes(word));
+      (link.closest(".names > li") ?? group).hidden = !hit;
+      link.querySelector(".hit")?.remove();
+      // The name is there already.
+      if (hit && word !== "" && hit[1] !== nodes[Number(link.dataset.node)].name) link.append(" ", make("span", { class: "hit" }, hit[1]));
+      if (hit) count += 1;
+    }
+    group.hidden = count === 0;
+    const folder = group.querySelector("details");
+    if (folder && word !== "" && count > 0 && count < own.length) { folder.dataset.found = "yes"; folder.open = true; }
+    if (folder?.dataset.found && word === "") { delete folder.dataset.found; folder.open = false; }
+  }
   mark();
 };
 // Marks the boxes and lines of the open node that hold the text that is looked for.
 const mark = () => {
-  const wanted = search.value.trim().toLowerCase();
-  const has = (text) => wanted !== "" && text.toLowerCase().includes(wanted);
+  const word = wanted();
+  const has = (text) => word !== "" && text.toLowerCase().includes(word);
   for (const box of boxes()) box.classList.toggle("match", has(box.getAttribute("aria-label")));
   for (const item of items()) item.classList.toggle("match", has(item.firstElementChild.textContent));
+  const found = boxes().filter((box) => box.matches(".match"));
+  picture.classList.toggle("searching", found.length > 0);
+  const places = open >= 0 && word !== "" ? `${found.length} of ${boxes().length} boxes here, ` : "";
+  byId("count").textContent = `${places}${links.filter(isShown).length} of ${nodes.length} nodes`;
+  return found;
 };
+const cards = () => [...groups.querySelectorAll(".card, .name")].filter((card) => card.checkVisibility());
 search.addEventListener("input", filter);
-trouble.addEventListener("change", filter);
+byId("filters").addEventListener("change", filter);
 search.addEventListener("keydown", (event) => {
-  const first = shownLinks()[0];
-  if (event.key === "ArrowDown" && first) { event.preventDefault(); rove(links, first); }
-  if (event.key === "Enter" && first) { event.preventDefault(); location.hash = first.hash; }
+  const found = open >= 0 ? mark() : [];
+  if (event.key === "ArrowDown" && open < 0) { event.preventDefault(); cards()[0]?.focus(); }
+  if (event.key !== "Enter") return;
+  event.preventDefault();
+  const first = links.find(isShown);
+  // The next place in the picture, or the first node.
+  if (found.length) rove(boxes(), found[(found.findIndex((box) => box.matches('[aria-selected="true"]')) + 1) % found.length]);
+  else if (open >= 0) location.hash = "";
+  else if (first) location.hash = first.hash;
 });
-byId("rows").addEventListener("keydown", (event) => {
-  const next = step(shownLinks(), event.target.closest("a"), event.key);
-  if (next) { event.preventDefault(); rove(links, next); }
+groups.addEventListener("keydown", (event) => {
+  const all = cards();
+  const next = { Home: all[0], End: all.at(-1) }[event.key] ?? nearest(all, event.target, event.key);
+  if (next) { event.preventDefault(); next.focus(); }
 });
 
 // The picture of the open node.
-const boxes = () => [...picture.querySelectorAll(".box")];
-// The name of a box begins with its visible text, so that voice control finds it, and goes on with all that has no place in it.
-const label = (box, lines) => {
-  const visible = [...box.querySelectorAll("text")].map((text) => text.textContent);
-  const said = new Set(visible.flatMap((line) => line.split(", ")));
-  return [...visible, ...lines.filter((line) => !said.has(line))].join(", ");
-};
-const select = (box) => {
-  for (const other of boxes()) other.setAttribute("aria-selected", String(other === box));
-  const [title, ...lines] = nodes[open].boxes[boxes().indexOf(box)];
-  details.replaceChildren(make("h3", {}, title), make("ul", {}, ...lines.map((line) => make("li", {}, line))));
-};
-// The nearest box in a direction: what is aside counts double.
-const nearest = (from, key) => {
-  const [dx, dy] = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[key] ?? [];
-  if (dx === undefined) return undefined;
-  const middle = (box) => { const { x, y, width, height } = box.getBoundingClientRect(); return [x + width / 2, y + height / 2]; };
-  const [x, y] = middle(from);
-  let best, least = Infinity;
-  for (const box of boxes()) {
-    const [bx, by] = middle(box);
-    const ahead = (bx - x) * dx + (by - y) * dy, aside = Math.abs((bx - x) * dy) + Math.abs((by - y) * dx);
-    if (box !== from && ahead > 1 && ahead + 2 * aside < least) { best = box; least = ahead + 2 * aside; }
-  }
-  return best;
-};
 picture.addEventListener("keydown", (event) => {
   const box = event.target.closest(".box");
   if (!box) return;
-  const ends = { Home: boxes()[0], End: boxes().at(-1) };
-  const next = ends[event.key] ?? nearest(box, event.key);
-  if (next) { event.preventDefault(); rove(boxes(), next); }
+  const next = { Home: boxes()[0], End: boxes().at(-1) }[event.key] ?? nearest(boxes(), box, event.key);
+  if (next) rove(boxes(), next);
   if (next || event.key.startsWith("Arrow")) event.preventDefault();
 });
-picture.addEventListener("focusin", (event) => { const box = event.target.closest(".box"); if (box) select(box); });
 picture.addEventListener("click", (event) => { const box = event.target.closest(".box"); if (box) rove(boxes(), box); });
-
-byId("fit").addEventListener("click", () => {
-  byId("fit").setAttribute("aria-pressed", String(picture.classList.toggle("fit")));
-});
 
 // The tree of the open node.
 const items = () => [...tree.querySelectorAll('[role="treeitem"]')];
@@ -152,49 +150,48 @@ byId("collapse").addEventListener("click", () => {
   items().forEach((one) => expand(one, false));
   rove(items(), items().find((one) => !one.parentElement.closest('[role="treeitem"]')), false);
 });
+const showTree = (yes) => {
+  listed.hidden = !yes;
+  byId("as-tree").setAttribute("aria-expanded", String(yes));
+};
+byId("as-tree").addEventListener("click", () => showTree(listed.hidden));
 
-// Opens the node that the address names, so that links and the back button work.
-const show = (index, move) => {
+// Opens the node that the address names, or the overview, so that links and the back button work.
+const show = (index) => {
   open = index;
+  byId("overview").hidden = index >= 0;
+  byId("node").hidden = index < 0;
+  hideDetails();
   const node = nodes[index];
-  rows.forEach((row, at) => at === index ? row.setAttribute("aria-current", "true") : row.removeAttribute("aria-current"));
+  if (!node) return;
   byId("name").replaceChildren(`Network of ${node.name}: `, state(node));
   byId("facts").replaceChildren(...[...node.messages, ...node.facts].map((line) => make("li", {}, line)));
-  picture.innerHTML = node.svg;
   picture.setAttribute("aria-label", `Picture of ${node.name}`);
   tree.setAttribute("aria-label", `Tree of ${node.name}`);
   tree.replaceChildren(...node.tree.map(item));
-  details.replaceChildren();
-  boxes().forEach((box, at) => {
-    box.setAttribute("role", "option");
-    box.setAttribute("aria-selected", "false");
-    box.setAttribute("aria-label", label(box, node.boxes[at]));
-  });
-  byId("drawn").hidden = boxes().length === 0;
-  byId("listed").hidden = items().length === 0;
-  rove(boxes(), boxes()[0], false);
+  draw(node);
   rove(items(), items()[0], false);
-  rove(links, links[index], false);
-  byId("node").hidden = false;
-  mark();
-  if (move) byId("name").focus();
+  rove(boxes(), boxes()[0], false);
 };
 const follow = (move) => {
-  const index = links.findIndex((link) => link.hash === location.hash);
-  if (index >= 0 && index !== open) show(index, move);
-  else if (index >= 0 && move) byId("name").focus();
+  const before = links[open], index = links.findIndex((link) => location.hash !== "" && link.hash === location.hash);
+  if (index !== open) show(index);
+  mark();
+  if (!move) return;
+  if (index >= 0) byId("name").focus();
+  else (before?.checkVisibility() ? before : before?.closest("details")?.firstElementChild ?? search).focus();
 };
-window.addEventListener("hashchange", () => follow(true));
+addEventListener("hashchange", () => follow(true));
 
-look.addEventListener("change", () => { document.documentElement.className = look.value; });
+theme.addEventListener("change", () => { document.documentElement.className = theme.value; });
 document.addEventListener("keydown", (event) => {
   if (event.key === "/" && event.target !== search) { event.preventDefault(); search.focus(); }
-  if (event.key === "Escape" && open >= 0 && byId("node").contains(event.target)) rove(links, links[open]);
+  if (event.key !== "Escape" || event.target === search || open < 0) return;
+  if (tip.hidden) location.hash = "";
+  else hideDetails();
 });
-follow(false);
-if (open < 0) {
-  const bad = nodes.findIndex((node) => node.state === "failed" || node.state === "drift");
-  show(Math.max(bad, 0), false);
-}
+showTree(innerWidth >= 1800);
 filter();
+if (nodes.length === 1 && location.hash === "") location.replace(links[0].hash);
+follow(false);
 document.documentElement.dataset.ready = "yes";

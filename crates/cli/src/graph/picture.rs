@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use weft_node_network::graph::model::{Health, Kind, LinkKind, NodeGraph, Part, PolicyState};
+use weft_node_network::graph::model::{Fact, Kind, LinkKind, NodeGraph, Part, PolicyState};
 
-use super::words;
+use super::{relations, state::State, words};
 
 /// How many lines of a list a box shows.
 const LINES: usize = 6;
@@ -34,7 +34,9 @@ pub(super) struct Block {
     /// Everything that is known about its content, in lines that are not cut.
     pub(super) details: Vec<String>,
     /// The worst state of its content.
-    pub(super) health: Health,
+    pub(super) state: State,
+    /// `down` or `missing` for such an interface. Empty for everything else.
+    pub(super) form: &'static str,
 }
 
 /// An arrow.
@@ -58,7 +60,7 @@ pub(super) fn picture(graph: &NodeGraph) -> Picture {
     for part in &graph.parts {
         if matches!(part.kind, Kind::Switch | Kind::Interface) {
             at.insert(&part.id, blocks.len());
-            blocks.push(single(part));
+            blocks.push(single(graph, part));
         }
     }
     let mut arrows = Vec::new();
@@ -124,8 +126,8 @@ fn cut(line: &str) -> String {
 }
 
 /// Sign and word of a state that people should see.
-fn state(health: Health) -> Option<String> {
-    (health != Health::Good).then(|| words::health(health))
+fn state_words(state: State) -> Option<String> {
+    (!state.is_good()).then(|| state.text())
 }
 
 fn policies(graph: &NodeGraph) -> Option<Block> {
@@ -159,26 +161,27 @@ fn policies(graph: &NodeGraph) -> Option<Block> {
         title: "policies".to_owned(),
         lines: shortened(ordered.iter().map(|policy| line(policy)).collect()),
         details: details.collect(),
-        health: worst,
+        state: worst.into(),
+        form: "",
     })
 }
 
-fn single(part: &Part) -> Block {
+fn single(graph: &NodeGraph, part: &Part) -> Block {
     let (addresses, others): (Vec<_>, Vec<_>) =
         part.facts.iter().partition(|fact| fact.label == "address");
     let in_line = |label: &str| !matches!(label, "MAC" | "port" | "port of" | "on");
     let (first, more): (Vec<_>, Vec<_>) = others.into_iter().partition(|fact| in_line(fact.label));
     let mut lines = Vec::new();
-    let facts: Vec<String> = first.into_iter().map(words::fact).collect();
+    let facts: Vec<String> = first.into_iter().map(Fact::to_string).collect();
     lines.extend(Some(facts.join(", ")).filter(|line| !line.is_empty()));
-    lines.extend(addresses.into_iter().chain(more).map(words::fact));
+    lines.extend(addresses.into_iter().chain(more).map(Fact::to_string));
     let mut lines = shortened(lines);
     lines.extend(
         Some(words::policies(part))
             .filter(|line| !line.is_empty())
             .map(|line| cut(&line)),
     );
-    lines.extend(state(part.health));
+    lines.extend(state_words(part.into()));
     Block {
         class: if part.kind == Kind::Switch {
             "switch"
@@ -187,29 +190,30 @@ fn single(part: &Part) -> Block {
         },
         title: cut(&words::title(part)),
         lines,
-        details: details(part),
-        health: part.health,
+        details: details(part, relations::lines(graph, part)),
+        state: part.into(),
+        form: match part.state() {
+            Some("down") => "down",
+            Some("missing") => "missing",
+            _ => "",
+        },
     }
 }
 
-/// All that is known of a part, for people.
-fn details(part: &Part) -> Vec<String> {
+/// All that is known of a part, for people, with its links in words.
+fn details(part: &Part, links: Vec<String>) -> Vec<String> {
     let policies = Some(words::policies(part)).filter(|policies| !policies.is_empty());
-    let state = state(part.health);
-    let facts = part.facts.iter().map(words::fact);
+    let facts = part.facts.iter().map(Fact::to_string);
     facts
+        .chain(links)
         .chain(policies)
-        .chain(state)
+        .chain(state_words(part.into()))
         .chain(part.messages.iter().cloned())
         .collect()
 }
 
 fn group(kind: Kind, parts: &[Member]) -> Block {
-    let health = parts
-        .iter()
-        .map(|(part, _)| part.health)
-        .max()
-        .unwrap_or_default();
+    let worst = State::worst(parts.iter().map(|(part, _)| *part));
     let noun = match (kind, parts.len()) {
         (Kind::Route, 1) => "route",
         (Kind::Route, _) => "routes",
@@ -221,19 +225,20 @@ fn group(kind: Kind, parts: &[Member]) -> Block {
             part.facts
                 .iter()
                 .find(|fact| fact.label == wanted)
-                .map(words::fact)
+                .map(Fact::to_string)
         };
-        let told = match kind {
+        let value = match kind {
             Kind::Route => value("via"),
             _ => value("address"),
         };
         let label = Some((*label).to_owned()).filter(|label| !label.is_empty());
-        let sign = if part.health == Health::Good {
+        let state = State::from(*part);
+        let sign = if state.is_good() {
             String::new()
         } else {
-            format!("{} ", part.health.sign())
+            format!("{} ", state.sign())
         };
-        let words: Vec<String> = [Some(format!("{sign}{}", part.name)), told, label]
+        let words: Vec<String> = [Some(format!("{sign}{}", part.name)), value, label]
             .into_iter()
             .flatten()
             .collect();
@@ -243,10 +248,10 @@ fn group(kind: Kind, parts: &[Member]) -> Block {
     let mut ordered: Vec<_> = parts.iter().collect();
     ordered.sort_by_key(|(part, _)| std::cmp::Reverse(part.health));
     let mut lines = shortened(ordered.iter().map(|part| line(part)).collect());
-    lines.extend(state(health));
+    lines.extend(state_words(worst));
     let all = ordered.iter().map(|(part, label)| {
         let label = Some((*label).to_owned()).filter(|label| !label.is_empty());
-        let facts: Vec<String> = details(part).into_iter().chain(label).collect();
+        let facts: Vec<String> = details(part, Vec::new()).into_iter().chain(label).collect();
         format!("{}: {}", part.name, facts.join(", "))
     });
     Block {
@@ -257,7 +262,8 @@ fn group(kind: Kind, parts: &[Member]) -> Block {
         },
         lines,
         details: all.collect(),
-        health,
+        state: worst,
+        form: "",
     }
 }
 

@@ -69,9 +69,9 @@ impl Everything {
                 continue;
             }
             match reader.list_if_served(kind, None).await.map_err(explain)? {
-                Listed::Objects(objects) => everything.add_all(&objects, kind)?,
+                Listed::Objects(objects) => everything.add_all(objects, kind)?,
                 Listed::NotServed if kind == kinds::NODE_NETWORK_STATE => {
-                    return Err(nodes::unknown_kind(kind));
+                    return Err(nodes::unknown_kind(online, kind).await);
                 }
                 Listed::NotServed | Listed::NotPermitted => {}
             }
@@ -88,7 +88,7 @@ impl Everything {
                 .list(kinds::POD, None, query)
                 .await
                 .map_err(explain)?;
-            everything.add_all(&pods, kinds::POD)?;
+            everything.add_all(pods, kinds::POD)?;
         }
         let unread = reader.unread();
         if let Some(((kind, _), message)) = unread
@@ -104,34 +104,34 @@ impl Everything {
             .keys()
             .map(|(kind, _)| kind.plural.to_owned())
             .collect();
-        if everything.nodes.reported().next().is_none() {
+        if !everything.nodes.are_reported() {
             return Err(nodes::nothing_reported());
         }
         Ok(everything)
     }
 
-    fn add_all(&mut self, objects: &[Value], kind: Kind) -> Result<()> {
+    fn add_all(&mut self, objects: Vec<Value>, kind: Kind) -> Result<()> {
         objects
-            .iter()
+            .into_iter()
             .try_for_each(|object| self.add(object, kind.kind))
     }
 
-    fn add(&mut self, object: &Value, kind: &str) -> Result<()> {
+    fn add(&mut self, object: Value, kind: &str) -> Result<()> {
         match kind {
             policy::KIND => {
-                let name = Live::of(object).name().to_owned();
-                self.policies.insert(name, Policy::of(object));
+                let name = Live::of(&object).name().to_owned();
+                self.policies.insert(name, Policy::of(&object));
             }
             enactment::KIND => {
-                if let Some(found) = Enactment::of(object) {
+                if let Some(found) = Enactment::of(&object) {
                     self.enactments
                         .entry(found.policy)
                         .or_default()
                         .push(object.clone());
                 }
             }
-            "Pod" => self.pods.extend(pods::interfaces(object)),
-            "NetworkAttachmentDefinition" => self.networks.add(object),
+            "Pod" => self.pods.extend(pods::interfaces(&object)),
+            "NetworkAttachmentDefinition" => self.networks.add(&object),
             _ => {}
         }
         self.nodes.add(object, kind)
@@ -159,10 +159,7 @@ impl Everything {
 
     /// Returns the names of all nodes.
     pub fn names(&self) -> BTreeSet<String> {
-        let reported = self.nodes.reported().map(|node| node.name);
-        reported
-            .chain(self.nodes.silent().map(|(name, _)| name.clone()))
-            .collect()
+        self.nodes.names().cloned().collect()
     }
 
     /// Returns texts for the user that belong to no node.
@@ -192,10 +189,7 @@ impl Everything {
         for pod in &self.pods {
             pods.entry(&pod.node).or_default().push(pod.clone());
         }
-        let reported = self
-            .nodes
-            .reported()
-            .filter(|node| names.contains(&node.name));
+        let reported = self.nodes.reported(|name| names.contains(name));
         let mut graphs: Vec<NodeGraph> = reported
             .map(|node| {
                 graph(&Known {

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weft_node_network::graph::model::{Health, Kind, Link, LinkKind, NodeGraph, Part};
+use weft_node_network::graph::model::{Fact, Health, Kind, Link, LinkKind, NodeGraph, Part};
 
-use super::words;
+use super::{state::State, words};
 use crate::output::Style;
 
 /// A line of the tree, and the lines below it.
@@ -13,7 +13,7 @@ pub struct Line {
     /// The text, without the state.
     pub text: String,
     /// The state. `None` if the line has none.
-    pub health: Option<Health>,
+    pub state: Option<State>,
     /// The causes, if it is not as it should be.
     pub causes: Vec<String>,
     /// The lines below.
@@ -24,7 +24,7 @@ impl Line {
     fn heading(text: &str, below: Vec<Line>) -> Self {
         Self {
             text: text.to_owned(),
-            health: None,
+            state: None,
             causes: Vec::new(),
             below,
         }
@@ -37,7 +37,7 @@ pub fn lines(graph: &NodeGraph) -> Vec<Line> {
     if !graph.policies.is_empty() {
         let policies = graph.policies.iter().map(|policy| Line {
             text: format!("{}: {}", policy.name, policy.state),
-            health: Some(policy.health),
+            state: Some(policy.health.into()),
             causes: policy.messages.clone(),
             below: Vec::new(),
         });
@@ -117,7 +117,7 @@ impl<'a> Walk<'a> {
             .facts
             .iter()
             .filter(|fact| !(is_below_interface && fact.label == "interface"));
-        let mut facts: Vec<String> = facts.map(words::fact).collect();
+        let mut facts: Vec<String> = facts.map(Fact::to_string).collect();
         facts.extend(Some(words::policies(part)).filter(|policies| !policies.is_empty()));
         let facts = match facts.is_empty() {
             true => String::new(),
@@ -134,7 +134,7 @@ impl<'a> Walk<'a> {
             .collect::<Vec<_>>();
         Line {
             text: words::plain(&format!("{title}{label}{facts}")),
-            health: Some(part.health).filter(|health| *health != Health::Good),
+            state: Some(State::from(part)).filter(|state| !state.is_good()),
             causes: part.messages.clone(),
             below: below
                 .into_iter()
@@ -149,13 +149,13 @@ pub fn text(graph: &NodeGraph, style: Style) -> String {
     let mut out = format!(
         "{}: {}\n",
         style.bold(&graph.node),
-        paint(graph.health, style)
+        paint(graph.health.into(), style)
     );
     for message in &graph.messages {
         out.push_str(&format!("  {message}\n"));
     }
     for fact in &graph.facts {
-        out.push_str(&format!("  {}\n", words::fact(fact)));
+        out.push_str(&format!("  {fact}\n"));
     }
     draw(&lines(graph), "", style, &mut out);
     out
@@ -169,12 +169,12 @@ fn draw(lines: &[Line], indent: &str, style: Style, out: &mut String) {
         } else {
             ("├─ ", "│  ")
         };
-        let health = line
-            .health
-            .map(|health| format!("  {}", paint(health, style)))
+        let state = line
+            .state
+            .map(|state| format!("  {}", paint(state, style)))
             .unwrap_or_default();
         out.push_str(&format!(
-            "{}{}{health}\n",
+            "{}{}{state}\n",
             style.dim(&format!("{indent}{branch}")),
             line.text
         ));
@@ -187,9 +187,9 @@ fn draw(lines: &[Line], indent: &str, style: Style, out: &mut String) {
     }
 }
 
-fn paint(health: Health, style: Style) -> String {
-    let text = words::health(health);
-    match health {
+fn paint(state: State, style: Style) -> String {
+    let text = state.text();
+    match state.health {
         Health::Good => style.good(&text),
         Health::Unknown | Health::Pending | Health::Drift => style.pending(&text),
         Health::Failed => style.bad(&text),

@@ -1,15 +1,7 @@
 //! Parts of a picture in words, the same in each form.
 
-use weft_node_network::graph::model::{Fact, Health, Kind, Part};
+use weft_node_network::graph::model::{Health, Kind, Part};
 use weft_plan::escape;
-
-/// Returns a property in words. A value that says itself what it is stands alone.
-pub(super) fn fact(fact: &Fact) -> String {
-    match fact.label {
-        "state" | "mode" | "address" | "addresses by" => fact.value.clone(),
-        label => format!("{label} {}", fact.value),
-    }
-}
 
 /// Returns the name of a part with its sort: `eth0 (ethernet)`, `route 10.0.0.0/8`.
 pub(super) fn title(part: &Part) -> String {

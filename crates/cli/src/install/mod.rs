@@ -4,7 +4,7 @@ mod monitoring;
 mod overlay;
 mod rbac;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -22,9 +22,10 @@ use overlay::Names;
 
 const SINGLE_NAMESPACE_YAML: &str = include_str!("../../../../deploy/single/namespace.yaml");
 const SINGLE_OPERATOR_YAML: &str = include_str!("../../../../deploy/single/operator.yaml");
-/// The operator's name and namespace when one Deployment runs all domains.
+/// The operator's name when one Deployment runs all domains.
 pub const SINGLE_OPERATOR: &str = "weft-operator";
-const SINGLE_NAMESPACE: &str = "weft-system";
+/// Its usual namespace.
+pub const SINGLE_NAMESPACE: &str = "weft-system";
 
 /// The choices of an installation.
 pub struct Options<'a> {
@@ -40,8 +41,10 @@ pub struct Options<'a> {
     pub image: &'a str,
     /// The image of the agents on the nodes.
     pub agent_image: &'a str,
-    /// The pull policy of these two images.
+    /// The pull policy of the images of the operator and of the agents.
     pub image_pull_policy: &'a str,
+    /// Images of operands instead of the usual ones, by the variables that name them.
+    pub images: &'a BTreeMap<&'static str, String>,
     /// The way to the API server for what works before there is a network.
     pub api_server: Option<&'a ApiServer>,
     /// The namespaces whose PlacementAPIs are served, if they are not the usual one.
@@ -151,7 +154,7 @@ pub fn install(options: &Options) -> Result<Installation> {
         }
         let mut admission = (entry.admission)();
         if options.single {
-            overlay::also_writes_in(&mut admission, others_namespaces(entry, options).as_deref());
+            overlay::also_writes_for_others(&mut admission);
         }
         installation.operator.extend(manifests(admission)?);
     }
@@ -198,26 +201,6 @@ impl Installation {
         }
         Ok(())
     }
-}
-
-/// Where one account for several domains writes for those other than this one. `None`: anywhere.
-fn others_namespaces(entry: &Entry, options: &Options) -> Option<Vec<String>> {
-    let mut namespaces = Vec::new();
-    for other in options
-        .domains
-        .iter()
-        .filter(|other| other.name != entry.name)
-    {
-        namespaces.push(other.install.namespace.to_owned());
-        if let Some(served) = other.install.served_namespace {
-            match options.placement_namespaces {
-                Some(Namespaces::All) => return None,
-                Some(Namespaces::These(names)) => namespaces.extend(names.iter().cloned()),
-                None => namespaces.push(served.to_owned()),
-            }
-        }
-    }
-    Some(namespaces)
 }
 
 /// Facts about a domain for its installation.
@@ -438,6 +421,7 @@ fn images(entry: &Entry, options: &Options) -> Vec<(&'static str, String)> {
                     .then(|| (agent::PULL_POLICY_VARIABLE, policy.to_owned())),
             );
         } else {
+            let image = options.images.get(name).map_or(image, String::as_str);
             variables.push((name, image.to_owned()));
         }
     }

@@ -43,6 +43,12 @@ impl std::str::FromStr for Reader {
     }
 }
 
+impl std::fmt::Display for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.account)
+    }
+}
+
 /// The Service, ServiceMonitor, Role, RoleBinding and PrometheusRule of an operator that runs these
 /// domains. `workload` is its Deployment or DaemonSet.
 ///

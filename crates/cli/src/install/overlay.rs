@@ -2,6 +2,7 @@
 //! variables.
 
 use serde_json::{Value, json};
+use weft_api::cluster_network;
 use weft_placement::domain::Namespaces;
 use weft_plan::Live;
 
@@ -245,21 +246,17 @@ pub fn reach(objects: &mut [Value], server: &ApiServer) {
     }
 }
 
-/// Lets the operator's account write in further namespaces, or in all of them, where an admission
-/// policy limits where it writes: with one account for several domains, the others' namespaces.
-pub fn also_writes_in(admission: &mut [Value], namespaces: Option<&[String]>) {
+/// Lets the account of several domains write in the namespaces of the others, where an admission
+/// policy limits where it writes.
+pub fn also_writes_for_others(admission: &mut [Value]) {
     for variable in admission
         .iter_mut()
         .filter_map(|policy| policy.pointer_mut("/spec/variables"))
         .filter_map(Value::as_array_mut)
         .flatten()
+        .filter(|variable| variable["name"] == cluster_network::OTHER_DOMAINS)
     {
-        if variable["name"] == weft_api::cluster_network::OTHER_DOMAINS {
-            variable["expression"] = match namespaces {
-                Some(namespaces) => json!(namespaces).to_string().into(),
-                None => "[request.namespace]".into(),
-            };
-        }
+        variable["expression"] = cluster_network::NAMESPACES_OF_OTHER_DOMAINS.into();
     }
 }
 

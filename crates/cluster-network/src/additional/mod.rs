@@ -1,6 +1,7 @@
 //! Networks that pods may be attached to besides the default one. Each is a unit of its own and
 //! checked by itself: a bad one stops no other.
 
+mod cni;
 mod macvlan;
 mod raw;
 
@@ -10,7 +11,7 @@ use serde_json::json;
 use weft_api::cluster_network::{AdditionalNetwork, AdditionalNetworkStatus};
 use weft_operands::text;
 use weft_plan::{
-    Facts, Manifest, ManifestError, ObjectKey, Problem, Unit, Wait, kinds,
+    Facts, Manifest, ManifestError, Notice, ObjectKey, Problem, Unit, Wait, kinds,
     report::{FailureClass, Report},
 };
 
@@ -32,7 +33,7 @@ pub(crate) fn units(
     for (index, network) in networks.iter().enumerate() {
         let namespace = given(network.namespace.as_ref()).map_or("default", String::as_str);
         let name = given(network.name.as_ref()).map_or("", String::as_str);
-        let path = format!("spec.additionalNetworks[{index}]");
+        let path = path(index);
         let mut problems = identity(&path, namespace, name);
         if problems.is_empty() && !taken.insert((namespace, name)) {
             let message = format!(
@@ -84,6 +85,15 @@ pub(crate) fn units(
     Ok((units, waits))
 }
 
+/// Notices about networks that are applied, and that no pod can use.
+pub(crate) fn hints(networks: &[AdditionalNetwork]) -> impl Iterator<Item = Notice> {
+    networks
+        .iter()
+        .enumerate()
+        .filter(|(_, network)| network.type_.as_deref() == Some("Raw"))
+        .filter_map(|(index, network)| raw::hint(&path(index), network))
+}
+
 /// Returns the state of each network.
 pub(crate) fn status(report: &Report) -> Vec<AdditionalNetworkStatus> {
     let networks = report
@@ -125,6 +135,10 @@ fn configuration(path: &str, network: &AdditionalNetwork) -> Result<String, Vec<
             format!("{other:?} is not known: choose {}", TYPES.join(" or ")),
         )]),
     }
+}
+
+fn path(index: usize) -> String {
+    format!("spec.additionalNetworks[{index}]")
 }
 
 fn definition(namespace: &str, name: &str, config: &str) -> Result<Manifest, ManifestError> {

@@ -81,6 +81,36 @@ fn a_raw_configuration_is_kept_letter_by_letter_as_a_text() {
 }
 
 #[test]
+fn a_raw_configuration_that_no_pod_can_use_is_applied_with_a_notice() {
+    let raw =
+        |name: &str, config: &str| json!({"type": "Raw", "name": name, "rawCNIConfig": config});
+    let typeless = r#"{"name": "typeless", "mode": "l2"}"#;
+    let decision = decision(json!([
+        raw("lab", r#"{"cniVersion": "1.0.0", "type": "ipvlan"}"#),
+        raw("typeless", typeless),
+        raw("many", r#"{"plugins": [{}, {}, {}, {}, {}]}"#),
+        {"type": "SimpleMacvlan", "name": "m", "rawCNIConfig": "{}"},
+    ]));
+    assert_eq!(decision.waits, []);
+    assert_eq!(
+        object(&decision, "NetworkAttachmentDefinition", "typeless")["spec"]["config"],
+        typeless
+    );
+    let notices: Vec<_> = decision
+        .notices
+        .iter()
+        .map(|notice| format!("{}: {}", notice.about, notice.message))
+        .collect();
+    assert_eq!(
+        notices,
+        [
+            r#"spec.additionalNetworks[1].rawCNIConfig: a CNI configuration needs "type" or "plugins". Pods that ask for this network do not start"#,
+            "spec.additionalNetworks[2].rawCNIConfig: plugins[0].type is missing, plugins[1].type is missing, plugins[2].type is missing and 2 more. Pods that ask for this network do not start",
+        ]
+    );
+}
+
+#[test]
 fn a_macvlan_network_has_addresses_of_dhcp_unless_told_otherwise() {
     let plain = json!({"cniVersion": "0.3.1", "type": "macvlan", "ipam": {"type": "dhcp"}});
     assert_eq!(macvlan(json!(null)), plain);
@@ -191,7 +221,7 @@ fn a_bad_entry_says_what_is_wrong_and_stops_no_other() {
     let expected = [
         (
             "additional-network/default/bad",
-            "spec.additionalNetworks[0].rawCNIConfig: \"[1]\" is not a JSON object",
+            "spec.additionalNetworks[0].rawCNIConfig: must be a JSON object: begin it with { and end it with }",
         ),
         (
             "additional-network/default/[1]",

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use weft_api::cluster_network::{DefaultNetwork, FlannelConfig};
 use weft_operands::pod::Workload;
 use weft_operands::text::some;
-use weft_plan::{Facts, FieldChange, ForeignFlannel, Manifest, Notice, Problem, kinds};
+use weft_plan::{Facts, FieldChange, ForeignFlannel, Manifest, Node, Notice, Problem, kinds};
 
 use crate::{
     build::DEFAULT_NETWORK,
@@ -43,6 +43,21 @@ const FLANNEL: &str = "flannel";
 const BRIDGE_MTU: i64 = 65535;
 
 const PATH: &str = "spec.defaultNetwork.flannelConfig";
+
+/// Settings of `net-conf.json` that only count where flanneld divides the block by itself (its
+/// `CheckNetworkConfig`). In Kubernetes the controller-manager does.
+const WITHOUT_EFFECT: [&str; 6] = [
+    "IPv6SubnetLen",
+    "IPv6SubnetMax",
+    "IPv6SubnetMin",
+    "SubnetLen",
+    "SubnetMax",
+    "SubnetMin",
+];
+
+/// How much less than the link below a packet of a pod may have, by flanneld's own count.
+const VXLAN_OVERHEAD: i64 = 50;
+const WIREGUARD_OVERHEAD: i64 = 80;
 
 /// A VXLAN network identifier has 24 bits (RFC 7348).
 const VNI: std::ops::RangeInclusive<i64> = 1..=(1 << 24) - 1;
@@ -82,6 +97,7 @@ impl Provider for Flannel {
             port,
             vni,
             mtu,
+            direct_routing,
             enable_nf_tables: _,
             cni_plugin,
         } = &flannel;
@@ -118,6 +134,15 @@ impl Provider for Flannel {
                 PATH,
                 "vni",
                 format!("{backend} has no VXLAN network identifier: leave the field out"),
+            ));
+        }
+        if *direct_routing == Some(true) && backend != VXLAN {
+            problems.push(problem(
+                PATH,
+                "directRouting",
+                format!(
+                    "only {VXLAN} knows direct routing, and {backend} does not: leave the field out"
+                ),
             ));
         }
         problems
@@ -162,9 +187,57 @@ impl Provider for Flannel {
         if backend(config) == backend(&used) {
             config.port = config.port.or(used.port);
             config.vni = config.vni.or(used.vni);
+            config.mtu = config.mtu.or(used.mtu);
+            config.direct_routing = config.direct_routing.or(used.direct_routing);
+        }
+        if backend(config) != VXLAN {
+            config.direct_routing = None;
         }
         config.enable_nf_tables = config.enable_nf_tables.or(used.enable_nf_tables);
         config.cni_plugin = config.cni_plugin.take().or(used.cni_plugin);
+    }
+
+    fn losses(&self, asked: &DefaultNetwork, facts: &Facts) -> Vec<Problem> {
+        let Some(running) = &facts.foreign_flannel else {
+            return Vec::new();
+        };
+        let of_user = asked.flannel_config.as_ref();
+        let of_user = of_user.and_then(|config| config.backend.as_deref());
+        let used = used_by(running);
+        let lost = |place: &str, value: &str| {
+            let value = if value.is_empty() {
+                String::new()
+            } else {
+                format!(": {value}")
+            };
+            Problem {
+                field: PATH.to_owned(),
+                message: format!(
+                    "the Flannel that runs has {place}{value} in net-conf.json of the ConfigMap kube-flannel/kube-flannel-cfg, and Weft cannot keep it. Remove it there, and restart the pods of kube-flannel/kube-flannel-ds, before Weft adopts it. Nodes with and without it may not reach each other meanwhile"
+                ),
+            }
+        };
+        match (of_user, &running.backend, &used.backend) {
+            (None, Some(backend), None) => vec![Problem {
+                field: format!("{PATH}.backend"),
+                message: format!(
+                    "is missing, and the Flannel that runs has the back end {backend}, which Weft does not have: write {}. Until all nodes have it, pods of different nodes do not reach each other",
+                    BACKENDS.join(" or ")
+                ),
+            }],
+            // A user who gives another back end does not want the settings of this one.
+            (Some(wanted), _, used) if Some(wanted) != used.as_deref() => Vec::new(),
+            _ => running
+                .others
+                .iter()
+                .filter(|(place, _)| {
+                    !WITHOUT_EFFECT
+                        .iter()
+                        .any(|key| key.eq_ignore_ascii_case(place))
+                })
+                .map(|(place, value)| lost(place, value))
+                .collect(),
+        }
     }
 
     fn fill(&self, network: &mut DefaultNetwork, previous: Option<&DefaultNetwork>, mtu: u16) {
@@ -180,6 +253,7 @@ impl Provider for Flannel {
                 // leaves the choice to Linux.
                 config.port.get_or_insert(8472);
                 config.vni.get_or_insert(1);
+                config.direct_routing.get_or_insert(false);
             }
             WIREGUARD => drop(config.port.get_or_insert(51820)),
             _ => {}
@@ -290,16 +364,30 @@ impl Provider for Flannel {
                 joined(&config.pod_networks)
             )));
         }
-        let within = |cidr: &String| {
-            cidr.parse::<IpNet>().is_ok_and(|cidr| {
-                config
-                    .pod_networks
-                    .iter()
-                    .any(|block| block.cidr.contains(&cidr))
-            })
+        let blocks = |of: &IpNet| {
+            let is_v4 = of.addr().is_ipv4();
+            let blocks = config.pod_networks.iter().map(|network| network.cidr);
+            blocks.filter(move |block| block.addr().is_ipv4() == is_v4)
+        };
+        let is_astray = |node: &Node| {
+            let cidrs: Vec<Option<IpNet>> = node
+                .pod_cidrs
+                .iter()
+                .map(|cidr| cidr.parse().ok())
+                .collect();
+            // With one family configured, a dual-stack node keeps the other range for others.
+            let mut ours = cidrs
+                .iter()
+                .filter(|cidr| cidr.is_none_or(|cidr| blocks(&cidr).next().is_some()))
+                .peekable();
+            let is_without = !cidrs.is_empty() && ours.peek().is_none();
+            let is_within = |cidr: &Option<IpNet>| {
+                cidr.is_some_and(|cidr| blocks(&cidr).any(|block| block.contains(&cidr)))
+            };
+            is_without || !ours.all(is_within)
         };
         let astray: Vec<_> = linux()
-            .filter(|(_, node)| !node.pod_cidrs.iter().all(within))
+            .filter(|(_, node)| is_astray(node))
             .map(|(name, _)| &**name)
             .collect();
         if !astray.is_empty() {
@@ -353,8 +441,10 @@ impl Provider for Flannel {
 fn used_by(running: &ForeignFlannel) -> FlannelConfig {
     let mut config = FlannelConfig {
         backend: running.backend.clone(),
-        port: running.port,
-        vni: running.vni,
+        // A zero, for example, leaves the choice to Linux or flanneld.
+        port: running.port.filter(|port| PORT.contains(port)),
+        vni: running.vni.filter(|vni| VNI.contains(vni)),
+        direct_routing: running.direct_routing,
         enable_nf_tables: running.enable_nf_tables,
         cni_plugin: running.cni_plugin.clone(),
         ..FlannelConfig::default()
@@ -363,6 +453,15 @@ fn used_by(running: &ForeignFlannel) -> FlannelConfig {
     config.backend = config
         .backend
         .filter(|backend| BACKENDS.contains(&&**backend));
+    let overhead = match backend(&config) {
+        VXLAN => Some(VXLAN_OVERHEAD),
+        WIREGUARD => Some(WIREGUARD_OVERHEAD),
+        _ => None,
+    };
+    let of_pods = |overhead| running.mtu?.checked_sub(overhead);
+    config.mtu = overhead
+        .and_then(of_pods)
+        .filter(|mtu| (*MTU.start()..=BRIDGE_MTU).contains(mtu));
     config.cni_plugin = config
         .cni_plugin
         .filter(|plugin| [BRIDGE, FLANNEL].contains(&&**plugin));
@@ -423,6 +522,12 @@ enum Backend {
         vni: i64,
         #[serde(rename = "Port")]
         port: i64,
+        #[serde(
+            rename = "DirectRouting",
+            default,
+            skip_serializing_if = "std::ops::Not::not"
+        )]
+        direct_routing: bool,
         #[serde(rename = "MTU")]
         mtu: i64,
     },
@@ -457,12 +562,13 @@ impl NetConf {
             VXLAN => Backend::Vxlan {
                 vni: config.vni.unwrap_or_default(),
                 port,
-                mtu: mtu + 50,
+                direct_routing: config.direct_routing.unwrap_or_default(),
+                mtu: mtu + VXLAN_OVERHEAD,
             },
             WIREGUARD => Backend::Wireguard {
                 port,
                 port_v6: port + 1,
-                mtu: mtu + 80,
+                mtu: mtu + WIREGUARD_OVERHEAD,
             },
             _ => Backend::HostGw,
         };

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use serde_json::{Value, json};
-use weft_plan::{CniReport, Facts, Node};
+use weft_plan::{CniReport, Fact, Facts, Node};
 
 use super::{Backend, NetConf};
 use crate::testing::{decide, file, object, problems, refused, try_decide};
@@ -273,6 +273,16 @@ fn missing_parts_of_nodes_are_reported() {
         ..Facts::default()
     };
     assert_eq!(notices(&well), [""; 0]);
+    let mut dual = well.clone();
+    dual.nodes
+        .insert("d".into(), node(&["10.244.4.0/24", "fd00:4::/64"]));
+    assert_eq!(notices(&dual), [""; 0], "its second family is for others");
+    dual.nodes.insert("e".into(), node(&["fd00:5::/64"]));
+    let other_family = notices(&dual);
+    assert!(
+        other_family[0].starts_with("the pod CIDR of node e is outside"),
+        "{other_family:?}"
+    );
     let mut ill = well.clone();
     ill.nodes.insert("b".into(), node(&[]));
     ill.nodes.insert("c".into(), node(&["10.0.0.0/24"]));
@@ -308,4 +318,84 @@ fn missing_parts_of_nodes_are_reported() {
     for (notice, expected) in found.iter().zip(expected) {
         assert!(notice.starts_with(expected), "{notice}");
     }
+}
+
+/// A running Flannel of another owner with this back end.
+fn running(net: Value) -> Facts {
+    let map = json!({
+        "metadata": {"name": "kube-flannel-cfg", "namespace": "kube-flannel"},
+        "data": {"net-conf.json": net.to_string(), "cni-conf.json": "{}"}
+    });
+    Facts {
+        foreign_flannel: serde_json::from_value(Fact::Flannel.view(&map)).unwrap(),
+        ..Facts::default()
+    }
+}
+
+fn adopted(config: Value, facts: &Facts) -> Value {
+    let decision = try_decide(spec(config), None, facts).unwrap();
+    serde_json::from_str(file(&decision, "kube-flannel-cfg", "net-conf.json")).unwrap()
+}
+
+#[test]
+fn the_settings_of_the_nodes_stay_when_weft_adopts_their_flannel() {
+    for backend in [
+        json!({"Type": "vxlan", "VNI": 7, "Port": 4789, "MTU": 1400, "DirectRouting": true}),
+        json!({"Type": "wireguard", "ListenPort": 51900, "ListenPortV6": 51901, "MTU": 1400}),
+        json!({"Type": "host-gw"}),
+    ] {
+        let net = json!({
+            "EnableIPv4": true, "EnableIPv6": false, "Network": "10.244.0.0/16",
+            "EnableNFTables": true, "Backend": backend
+        });
+        assert_eq!(adopted(json!({}), &running(net.clone())), net);
+    }
+    // The user's own values count.
+    let net = json!({"Backend": {"Type": "vxlan", "MTU": 1400, "DirectRouting": true}});
+    let given = adopted(json!({"mtu": 1200, "directRouting": false}), &running(net));
+    assert_eq!(
+        given["Backend"],
+        json!({"Type": "vxlan", "VNI": 1, "Port": 8472, "MTU": 1250})
+    );
+}
+
+#[test]
+fn weft_adopts_no_flannel_with_a_setting_that_it_cannot_keep() {
+    let refused = |config: Value, net: Value| {
+        let refusal = try_decide(spec(config), None, &running(net)).err();
+        let problems = refusal.map(|refusal| refusal.problems).unwrap_or_default();
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    for (key, value, shown) in [
+        ("GBP", json!(true), ": true"),
+        ("Learning", json!(true), ": true"),
+        ("MacPrefix", json!("0a-01"), r#": "0a-01""#),
+    ] {
+        let said = refused(json!({}), json!({"Backend": {"Type": "vxlan", key: value}}));
+        assert_eq!(said.len(), 1, "{key}");
+        assert!(
+            said[0].contains(&format!("has Backend.{key}{shown} in")),
+            "{}",
+            said[0]
+        );
+    }
+    let wireguard = json!({"Backend": {
+        "Type": "wireguard", "PSK": "s3cret", "PersistentKeepaliveInterval": 25, "Mode": "auto"
+    }});
+    let said = refused(json!({}), wireguard.clone());
+    assert_eq!(said.len(), 3, "{said:?}");
+    assert!(!said.concat().contains("s3cret"), "{said:?}");
+    assert_eq!(
+        refused(json!({"backend": "vxlan"}), wireguard),
+        [""; 0],
+        "another back end is asked for"
+    );
+    let said = refused(json!({}), json!({"Backend": {"Type": "ipip"}}));
+    assert!(said[0].contains("has the back end ipip"), "{said:?}");
+    // flanneld takes udp then.
+    let said = refused(json!({}), json!({"Network": "10.244.0.0/16"}));
+    assert!(said[0].contains("has the back end udp"), "{said:?}");
+    // The controller-manager divides the block.
+    let subnets = json!({"SubnetLen": 26, "Backend": {"Type": "vxlan"}});
+    assert_eq!(refused(json!({}), subnets), [""; 0]);
 }

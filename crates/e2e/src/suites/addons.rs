@@ -11,7 +11,8 @@ use crate::{
 
 use super::{BRIDGE, check_images, condition, holds, install::STARTS, node_network, pods};
 
-const KIND: &str = "networkaddonsconfigs.networkaddonsoperator.network.kubevirt.io";
+/// The kind of the resource of the add-ons, for kubectl.
+pub const KIND: &str = "networkaddonsconfigs.networkaddonsoperator.network.kubevirt.io";
 const NAMESPACE: &str = "cluster-network-addons";
 /// The label of every object of the add-ons.
 const OWNED: &str = "weft.network/owner=networkaddonsconfig.cluster";

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     kubectl::Cluster,
+    operator::Operator,
     options::{Domain, Options},
     run::{Done, Runner, Suite},
 };
@@ -80,12 +81,14 @@ pub fn manifests(cluster: &Cluster, options: &Options) -> Result<String> {
     Ok(list.to_string())
 }
 
-/// Installs the operator.
+/// Installs the operator, unless it is installed already.
 pub fn start(runner: &mut Runner, manifests: &str) {
     runner.test(STARTS, &[], |suite| {
-        suite
-            .cluster
-            .kubectl_with(&["apply", "-f", "-"], manifests)?;
+        if !suite.options.installed {
+            suite
+                .cluster
+                .kubectl_with(&["apply", "-f", "-"], manifests)?;
+        }
         wait_operator(suite).map(|_| Done::Yes)
     });
 }
@@ -96,6 +99,12 @@ pub fn again(runner: &mut Runner, manifests: &str) {
         "install/second-apply-restarts-no-pod",
         &[HEALTHY],
         |suite| {
+            if suite.options.installed {
+                return Ok(Done::LeftOut(
+                    "the manifests of an operator that was installed before are not known"
+                        .to_owned(),
+                ));
+            }
             let before = all_pods(suite)?;
             suite
                 .cluster
@@ -111,16 +120,27 @@ pub fn again(runner: &mut Runner, manifests: &str) {
     );
     runner.test("install/operator-comes-back", &[HEALTHY], |suite| {
         let before = operator_pods(suite)?;
-        suite
-            .cluster
-            .kubectl(&["delete", "pods", "--all", "-n", OPERATOR, "--wait=false"])?;
+        let Operator {
+            namespace,
+            selector,
+            ..
+        } = &suite.operator;
+        suite.cluster.kubectl(&[
+            "delete",
+            "pods",
+            "--selector",
+            selector,
+            "-n",
+            namespace,
+            "--wait=false",
+        ])?;
         suite.wait("another pod of the operator is Ready", || {
             let now = operator_pods(suite)?;
             let is_other = !now.is_empty() && now.iter().all(|pod| !before.contains(pod));
             Ok(if is_other {
                 Ok(())
             } else {
-                Err(pods(suite, OPERATOR)?)
+                Err(pods(suite, namespace)?)
             })
         })?;
         wait_operator(suite)?;
@@ -131,11 +151,12 @@ pub fn again(runner: &mut Runner, manifests: &str) {
 
 /// Waits until the operator runs its latest template.
 fn wait_operator(suite: &Suite) -> Result<Value> {
+    let Operator {
+        namespace, name, ..
+    } = &suite.operator;
     suite.wait("the operator is Available", || {
-        check_images(suite, OPERATOR)?;
-        let operator = suite
-            .cluster
-            .get(&["deployment", "weft-operator", "-n", OPERATOR])?;
+        check_images(suite, namespace)?;
+        let operator = suite.cluster.get(&["deployment", name, "-n", namespace])?;
         let status = &operator["status"];
         let is_there = status["observedGeneration"] == operator["metadata"]["generation"]
             && status["updatedReplicas"] == operator["spec"]["replicas"]
@@ -143,14 +164,21 @@ fn wait_operator(suite: &Suite) -> Result<Value> {
         Ok(if is_there {
             Ok(operator)
         } else {
-            Err(pods(suite, OPERATOR)?)
+            Err(pods(suite, namespace)?)
         })
     })
 }
 
 /// The operator's pods by their identities.
 fn operator_pods(suite: &Suite) -> Result<Vec<String>> {
-    let pods = suite.cluster.list(&["pods", "-n", OPERATOR])?;
+    let Operator {
+        namespace,
+        selector,
+        ..
+    } = &suite.operator;
+    let pods = suite
+        .cluster
+        .list(&["pods", "-n", namespace, "--selector", selector])?;
     Ok(pods
         .iter()
         .filter_map(|pod| pod["metadata"]["uid"].as_str().map(str::to_owned))

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use weft_plan::Live;
+use weft_plan::{Live, canonical};
 
 /// The name of the ConfigMap, in the namespace of the operator.
 pub const NAME: &str = "weft-node-addresses";
@@ -93,7 +93,7 @@ pub fn config_map(namespace: &str, ledger: &Ledger) -> Value {
 }
 
 fn data(ledger: &Ledger) -> Value {
-    json!({KEY: json!(ledger.0).to_string()})
+    json!({KEY: canonical(&json!(ledger.0))})
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use weft_plan::{
 
 use super::*;
 
-#[path = "../../../operands/tests/common/needs.rs"]
+#[path = "../../../operands/src/tests/needs.rs"]
 mod needs;
 
 fn resource(spec: Value) -> Value {

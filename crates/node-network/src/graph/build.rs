@@ -11,7 +11,7 @@ use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
 
 use super::{
     interfaces,
-    model::{Fact, Health, Kind, Link, LinkKind, NodeGraph, Part, PolicyState},
+    model::{Change, Fact, Health, Kind, Link, LinkKind, NodeGraph, Part, PolicyState},
     pods::{Networks, PodInterface},
     policies::{self, OnNode},
     routes,
@@ -19,12 +19,12 @@ use super::{
 use crate::{
     claims::Owner,
     drift::{Difference, differences},
-    lldp,
+    form, lldp,
     path::{Path, Step, entries, interface_key, interfaces as list, text},
-    plan::{Node, Plan, plan},
+    plan::{Node, Plan, owners_at, plan},
+    removal::removals,
     route,
     secrets::{self, HIDDEN},
-    state,
 };
 
 /// All that is known about a node.
@@ -44,20 +44,35 @@ pub struct Known<'a> {
 /// Returns the picture of a node. Every link leads from one of its parts to another one. The order
 /// of parts and links depends on the input alone.
 pub fn graph(known: &Known) -> NodeGraph {
-    let current = state::without_additions(&known.node.current);
+    let current = form::of_host(&known.node.current);
     let plan = plan(known.node, known.policies);
     let wanted = secrets::mask(&plan.desired, HIDDEN);
-    let differences: Vec<Difference> = differences(&wanted, &current)
+    let mut differences: Vec<Difference> = differences(&wanted, &current)
         .into_iter()
         // An interface that an incomplete report lacks can exist.
         .filter(|difference| !(known.node.partial && is_missing(difference)))
         .collect();
-    let differs = |owner: &Owner| {
-        differences
-            .iter()
+    let removals = removals(&wanted, &current);
+    let concern = |all: &[Difference], owner: &Owner| {
+        all.iter()
             .any(|difference| owners(&plan, &difference.path).contains(owner))
     };
-    let states = policies::states(&plan, known.reports, differs);
+    let states = policies::states(
+        &plan,
+        known.reports,
+        |owner| concern(&differences, owner),
+        |owner| concern(&removals, owner),
+    );
+    // Where a policy has been applied, they are nothing that it still has to do.
+    differences.extend(removals.into_iter().filter(|removal| {
+        let names: Vec<String> = owners(&plan, &removal.path)
+            .iter()
+            .map(policies::name)
+            .collect();
+        states
+            .iter()
+            .any(|state| state.health == Health::Pending && names.contains(&state.name))
+    }));
     let mut drawing = Drawing::default();
     drawing.interfaces(list(&current));
     drawing.missing(&wanted, &differences);
@@ -69,6 +84,7 @@ pub fn graph(known: &Known) -> NodeGraph {
     drawing.owners(&plan, &wanted, &current);
     drawing.marks(&plan, &states, &differences);
     drawing.failures(known.reports, &states);
+    drawing.refusals(&plan, &states);
     drawing.finish(known, &current, states)
 }
 
@@ -81,13 +97,7 @@ fn is_missing(difference: &Difference) -> bool {
 
 /// The owners of what is wanted in a place.
 fn owners(plan: &Plan, path: &Path) -> BTreeSet<Owner> {
-    let covering = plan
-        .owners
-        .iter()
-        .filter(|(place, _)| place.covers(path) || path.covers(place));
-    covering
-        .flat_map(|(_, owners)| owners.iter().cloned())
-        .collect()
+    owners_at(&plan.owners, path)
 }
 
 /// The entry of `routes.config` that a path is, or is a part of.
@@ -98,15 +108,27 @@ fn route_of(path: &Path) -> Option<&str> {
     }
 }
 
-/// Returns a difference in words for its part, which people see next to it.
-fn of_part(difference: &Difference) -> String {
-    let steps = &difference.path.0;
-    let above = match route_of(&difference.path) {
+/// The place of a difference inside of its part. Empty if the whole part differs.
+fn inside(path: &Path) -> &[Step] {
+    let above = match route_of(path) {
         Some(_) => 3,
         None => 2,
     };
-    let inside = steps.get(above..).unwrap_or_default();
-    match (inside, &difference.wanted) {
+    path.0.get(above..).unwrap_or_default()
+}
+
+/// Returns the change that removes a difference, for its part.
+fn change(difference: &Difference) -> Change {
+    match (inside(&difference.path), &difference.wanted) {
+        ([], Value::Null) => Change::Removed,
+        ([], _) => Change::Added,
+        _ => Change::Changed,
+    }
+}
+
+/// Returns a difference in words for its part, which people see next to it.
+fn of_part(difference: &Difference) -> String {
+    match (inside(&difference.path), &difference.wanted) {
         ([], Value::Null) => "should not be there".to_owned(),
         ([], _) => "is missing".to_owned(),
         (inside, _) => Difference {
@@ -202,6 +224,8 @@ impl Drawing {
             if let Some(interface) = found {
                 let mut part = interfaces::part(interface);
                 // The wanted values are not those of the node.
+                let wanted: Vec<String> = part.facts.iter().map(Fact::to_string).collect();
+                part.messages.push(format!("wanted: {}", wanted.join(", ")));
                 part.facts = vec![Fact {
                     label: "state",
                     value: "missing".to_owned(),
@@ -425,7 +449,10 @@ impl Drawing {
                 _ => String::new(),
             };
             match self.part(&id) {
-                Some(part) => part.mark(health, of_part(difference)),
+                Some(part) => {
+                    part.change = part.change.or(Some(change(difference)));
+                    part.mark(health, of_part(difference));
+                }
                 None => self.note(health, difference.to_string()),
             }
         }
@@ -446,6 +473,30 @@ impl Drawing {
             {
                 for message in &state.messages {
                     part.mark(Health::Failed, message.clone());
+                }
+            }
+        }
+    }
+
+    /// Names the causes at the parts for which the host would refuse a policy.
+    fn refusals(&mut self, plan: &Plan, states: &[PolicyState]) {
+        let refused: BTreeSet<&String> = states
+            .iter()
+            .filter(|state| state.state == policies::REFUSED)
+            .map(|state| &state.name)
+            .collect();
+        for part in &mut self.parts {
+            let Some(key) = part.id.strip_prefix("interface/") else {
+                continue;
+            };
+            if !part.policies.iter().any(|name| refused.contains(name)) {
+                continue;
+            }
+            let place = format!("interfaces[{key}]");
+            for refusal in &plan.refusals {
+                if let Some(rest) = refusal.strip_prefix(&place) {
+                    let message = rest.trim_start_matches(['.', ':', ' ']);
+                    part.mark(Health::Failed, message.to_owned());
                 }
             }
         }

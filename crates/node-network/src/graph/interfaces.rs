@@ -65,7 +65,7 @@ fn facts(interface: &Value) -> Vec<Fact> {
             add(label, text(value));
         }
     }
-    for stack in ["ipv4", "ipv6"] {
+    for (stack, dhcp) in [("ipv4", "DHCPv4"), ("ipv6", "DHCPv6")] {
         let stack = &interface[stack];
         if stack["enabled"] == false {
             continue;
@@ -79,7 +79,7 @@ fn facts(interface: &Value) -> Vec<Fact> {
                 );
             }
         }
-        for (field, word) in [("dhcp", "DHCP"), ("autoconf", "autoconf")] {
+        for (field, word) in [("dhcp", dhcp), ("autoconf", "autoconf")] {
             if stack[field] == true {
                 add("addresses by", word.to_owned());
             }

@@ -1,6 +1,6 @@
 //! The content of a picture, without any form.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt};
 
 use serde::Serialize;
 
@@ -58,6 +58,42 @@ impl Health {
     }
 }
 
+/// The change of a part that a policy wants, and that no agent has made yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Change {
+    /// The node lacks the part.
+    Added,
+    /// Properties of the part differ.
+    Changed,
+    /// The part should not be there.
+    Removed,
+}
+
+impl Change {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Added, Self::Changed, Self::Removed];
+
+    /// Returns the words for people. They always stand next to the colour.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Added => "will be added",
+            Self::Changed => "will change",
+            Self::Removed => "will be removed",
+        }
+    }
+
+    /// Returns the sign for people. `~` is the sign of drift, so a change has that of
+    /// [`Health::Pending`].
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Added => "+",
+            Self::Changed => "…",
+            Self::Removed => "-",
+        }
+    }
+}
+
 /// The sort of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -81,6 +117,16 @@ pub struct Fact {
     pub value: String,
 }
 
+impl fmt::Display for Fact {
+    /// Writes the property in words. A value that says itself what it is stands alone.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.label {
+            "state" | "mode" | "address" | "addresses by" => f.write_str(&self.value),
+            label => write!(f, "{label} {}", self.value),
+        }
+    }
+}
+
 /// A thing in the picture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -100,6 +146,10 @@ pub struct Part {
     pub policies: BTreeSet<String>,
     /// How far it is from being as the policies want it.
     pub health: Health,
+    /// The change that policies will make of it. `None` if there is none, or if it has drifted or
+    /// has failed already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
     /// The causes, if it is not as the policies want it.
     pub messages: Vec<String>,
 }
@@ -118,6 +168,7 @@ impl Part {
             facts: Vec::new(),
             policies: BTreeSet::new(),
             health: Health::Good,
+            change: None,
             messages: Vec::new(),
         }
     }
@@ -125,9 +176,18 @@ impl Part {
     /// Notes a cause why the part is not as it should be.
     pub(crate) fn mark(&mut self, health: Health, message: String) {
         self.health = self.health.max(health);
+        if self.health > Health::Pending {
+            self.change = None;
+        }
         if !self.messages.contains(&message) {
             self.messages.push(message);
         }
+    }
+
+    /// Returns its state, if a part has one: `up`, `down` or `missing`, for example.
+    pub fn state(&self) -> Option<&str> {
+        let state = self.facts.iter().find(|fact| fact.label == "state");
+        state.map(|fact| fact.value.as_str())
     }
 
     /// Returns the word for its sort, for example `switch` or `linux-bridge`.

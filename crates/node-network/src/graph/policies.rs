@@ -1,5 +1,7 @@
 //! The state of the policies on a node.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::model::{Health, OWN, PolicyState};
@@ -9,6 +11,9 @@ use crate::{
     plan::Plan,
     rollout::{Enactment, Policy, progress::Progress},
 };
+
+/// The state of a policy that cannot be applied to a node, before an agent has tried it.
+pub(super) const REFUSED: &str = "refused";
 
 /// The report of an agent about a policy on its node.
 #[derive(Clone, Debug)]
@@ -63,11 +68,13 @@ impl OnNode {
 }
 
 /// Returns the state of each policy on the node, by name. `differs` reports whether the node
-/// differs from the policy.
+/// differs from the policy, and `removes` whether an apply of it would take something away that is
+/// no drift.
 pub(super) fn states(
     plan: &Plan,
     reports: &[OnNode],
     differs: impl Fn(&Owner) -> bool,
+    removes: impl Fn(&Owner) -> bool,
 ) -> Vec<PolicyState> {
     let owners = plan.owners.values().flatten().cloned();
     let mut names: Vec<Owner> = owners
@@ -86,7 +93,7 @@ pub(super) fn states(
             let report = reports
                 .iter()
                 .find(|report| Owner::Policy(report.policy.clone()) == owner);
-            state(&owner, report, plan, differs(&owner))
+            state(&owner, report, plan, differs(&owner), removes(&owner))
         })
         .collect()
 }
@@ -107,12 +114,36 @@ pub(super) fn name(owner: &Owner) -> String {
     }
 }
 
-fn state(owner: &Owner, report: Option<&OnNode>, plan: &Plan, differs: bool) -> PolicyState {
-    let refusal = plan.failed.get(&owner.to_string());
+/// Returns the refusals of the host that concern the interfaces of an owner.
+fn refused(plan: &Plan, owner: &Owner) -> Option<String> {
+    let owned = plan
+        .owners
+        .iter()
+        .filter(|(_, owners)| owners.contains(owner));
+    let keys: BTreeSet<&str> = owned.filter_map(|(path, _)| path.interface()).collect();
+    plan.refusals
+        .iter()
+        .filter(|refusal| {
+            keys.iter()
+                .any(|key| refusal.starts_with(&format!("interfaces[{key}]")))
+        })
+        .cloned()
+        .reduce(|all, one| format!("{all}; {one}"))
+}
+
+fn state(
+    owner: &Owner,
+    report: Option<&OnNode>,
+    plan: &Plan,
+    differs: bool,
+    removes: bool,
+) -> PolicyState {
     let refusal = match owner {
-        Owner::Policy(name) => plan.failed.get(name),
-        Owner::Node => refusal,
+        Owner::Policy(name) => plan.failed.get(name).cloned(),
+        Owner::Node => plan.failed.get(&owner.to_string()).cloned(),
     };
+    // Where an agent has tried the policy, its words count.
+    let refusal = refusal.or_else(|| refused(plan, owner).filter(|_| report.is_none()));
     let failure = report.and_then(|report| report.failure.clone());
     let drift = report.and_then(|report| report.drift.clone());
     let conflicts = plan
@@ -135,10 +166,12 @@ fn state(owner: &Owner, report: Option<&OnNode>, plan: &Plan, differs: bool) -> 
             (Health::Drift, "drifted", None)
         }
         (Some(Progress::Finished), _) => (Health::Good, "applied", None),
-        _ if refusal.is_some() => (Health::Failed, "refused", refusal.cloned()),
+        _ if refusal.is_some() => (Health::Failed, REFUSED, refusal),
         (Some(Progress::Progressing), _) => (Health::Pending, "being applied", None),
         (Some(Progress::Waiting), _) => (Health::Pending, "waiting", None),
-        (None, _) if differs => (Health::Pending, "not applied yet", None),
+        (None, Owner::Policy(_)) if differs || removes => {
+            (Health::Pending, "not applied yet", None)
+        }
         (None, _) => (Health::Good, "nothing differs", None),
     };
     PolicyState {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     Known, graph,
-    model::{Health, Kind, LinkKind, NodeGraph, OWN},
+    model::{Change, Health, Kind, LinkKind, NodeGraph, OWN},
     pods::{self, Networks},
     policies::OnNode,
 };
@@ -286,6 +286,19 @@ fn an_incomplete_report_lacks_no_interface() {
 }
 
 #[test]
+fn the_clients_of_both_families_have_different_names() {
+    let current = json!({"interfaces": [{
+        "name": "eth3", "type": "ethernet", "state": "up",
+        "ipv4": {"enabled": true, "dhcp": true, "address": []},
+        "ipv6": {"enabled": true, "dhcp": true, "autoconf": true, "address": []}
+    }]});
+    let picture = picture(current, &BTreeMap::new(), &[], &[], &[]);
+    let facts = &picture.part("interface/eth3").unwrap().facts;
+    let words: Vec<String> = facts.iter().map(ToString::to_string).collect();
+    assert_eq!(words, ["up", "DHCPv4", "DHCPv6", "autoconf"]);
+}
+
+#[test]
 fn both_ends_of_a_pair_make_one_link() {
     let pair = json!({"interfaces": [
         {"name": "v0", "type": "veth", "state": "up", "veth": {"peer": "v1"}},
@@ -310,6 +323,76 @@ fn finished_pods_and_unreadable_annotations_have_no_interface() {
     broken["metadata"]["annotations"][pods::STATUS_ANNOTATION] = "{".into();
     let picture = picture(json!({}), &BTreeMap::new(), &[], &[finished, broken], &[]);
     assert_eq!(picture.count(Kind::Pod), 0);
+}
+
+/// The picture with one policy, which no agent has tried yet.
+fn planned(desired: &Value) -> NodeGraph {
+    let policy =
+        json!({"metadata": {"name": "next", "generation": 1}, "spec": {"desiredState": desired}});
+    picture(
+        report(),
+        &[("next".to_owned(), policy)].into(),
+        &[],
+        &[],
+        &[],
+    )
+}
+
+#[test]
+fn changes_of_a_policy_that_no_agent_has_tried_are_marked() {
+    let picture = planned(&json!({
+        "interfaces": [
+            {"name": "br9", "type": "linux-bridge", "state": "up", "mtu": 1400, "bridge": {"port": []}},
+            {"name": "br1", "type": "linux-bridge", "state": "up", "mtu": 1500},
+            {"name": "bond0.100", "type": "vlan", "state": "absent"},
+            {"name": "eth0", "type": "ethernet", "state": "up", "ipv4": {"enabled": true, "address": []}}
+        ],
+        "routes": {"config": [{"destination": "10.3.0.0/16", "next-hop-interface": "br1", "next-hop-address": "10.1.0.254"}]}
+    }));
+    let change = |id: &str| {
+        let part = picture.part(id).unwrap();
+        (part.health, part.change)
+    };
+    for (id, wanted) in [
+        ("interface/br9", Change::Added),
+        ("interface/br1", Change::Changed),
+        ("interface/bond0.100", Change::Removed),
+        ("route/10.3.0.0/16 via 10.1.0.254 dev br1", Change::Added),
+    ] {
+        assert_eq!(change(id), (Health::Pending, Some(wanted)), "{id}");
+    }
+    // An apply clears the addresses, which would be no drift.
+    assert_eq!(
+        change("interface/eth0"),
+        (Health::Pending, Some(Change::Changed))
+    );
+    assert_eq!(change("interface/eth1"), (Health::Good, None));
+    let added = picture.part("interface/br9").unwrap();
+    assert_eq!(added.messages, ["wanted: up, MTU 1400", "is missing"]);
+}
+
+#[test]
+fn drift_and_failures_are_no_changes_to_come() {
+    let whole = whole();
+    for id in ["interface/bond0.100", "interface/bond0.200"] {
+        assert_eq!(whole.part(id).unwrap().change, None, "{id}");
+    }
+}
+
+#[test]
+fn a_part_that_the_host_would_refuse_is_marked_as_failed() {
+    let bridge = json!({"name": "br9", "type": "linux-bridge", "state": "up", "bridge": {"port": [{"name": "eth99"}]}});
+    let picture = planned(&json!({"interfaces": [bridge]}));
+    let part = picture.part("interface/br9").unwrap();
+    let refusal = "bridge.port[eth99]: there is no interface eth99, and none is wanted";
+    assert_eq!((part.health, part.change), (Health::Failed, None));
+    assert!(
+        part.messages.iter().any(|message| message == refusal),
+        "{part:?}"
+    );
+    let policy = &picture.policies[0];
+    assert_eq!((policy.health, policy.state), (Health::Failed, "refused"));
+    assert!(policy.messages[0].ends_with(refusal), "{policy:?}");
 }
 
 /// A few names, so that generated interfaces refer to each other, to themselves and to nothing.

@@ -1,13 +1,16 @@
 //! The addresses that the operator would give to nodes now, for a plan.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use serde_json::{Value, json};
 use weft_api::node_network::PoolAddress;
 
 use super::{
     addresses::{addresses, assign},
-    view::{Node, Policy, World, addresses_of},
+    view::{Node, Policy, World},
 };
 use crate::{
     addresses::ledger::{Entry, Ledger},
@@ -18,11 +21,11 @@ use crate::{
 pub type Predicted = Result<BTreeMap<String, PoolAddress>, String>;
 
 /// Returns the addresses by node and policy. The statuses of the policies say which nodes have
-/// which already. Each node with a NodeNetworkState takes part.
+/// which already. Each node with a NodeNetworkState takes part. `reported` are the addresses in it.
 pub fn predict(
     policies: &BTreeMap<String, Value>,
     nodes: &BTreeMap<String, Value>,
-    states: &BTreeMap<String, Value>,
+    reported: &BTreeMap<String, BTreeSet<IpAddr>>,
 ) -> BTreeMap<String, BTreeMap<String, Predicted>> {
     let of_policy = |(name, object): (&String, &Value)| {
         let mut policy = Policy::of(object);
@@ -40,11 +43,7 @@ pub fn predict(
         let uid = name.clone();
         (name.clone(), Node { uid, ..node })
     };
-    let hosts: BTreeMap<String, Node> = states.keys().map(of_node).collect();
-    let reported: BTreeMap<&String, BTreeSet<_>> = states
-        .iter()
-        .map(|(name, state)| (name, addresses_of(state)))
-        .collect();
+    let hosts: BTreeMap<String, Node> = reported.keys().map(of_node).collect();
     let mut ledger = Ledger::default();
     for (name, object) in policies {
         for address in entries(&object["status"]["addresses"]) {
@@ -112,21 +111,22 @@ mod tests {
                 {"node": "n2", "pool": "a", "ip": "192.0.2.1", "prefixLength": 24}
             ]},
         });
-        let state = |ip: &str| {
-            json!({"status": {"currentState": {"interfaces": [
-                {"name": "eth0", "ipv4": {"address": [{"ip": ip, "prefix-length": 24}]}}
-            ]}}})
-        };
-        let states = BTreeMap::from([
-            ("n1".to_owned(), state("192.0.2.2")),
-            ("n2".to_owned(), state("198.51.100.1")),
-            ("n3".to_owned(), state("198.51.100.2")),
-            ("n4".to_owned(), state("198.51.100.3")),
-        ]);
+        let reported = [
+            ("n1", "192.0.2.2"),
+            ("n2", "198.51.100.1"),
+            ("n3", "198.51.100.2"),
+            ("n4", "198.51.100.3"),
+        ]
+        .map(|(node, ip)| {
+            (
+                node.to_owned(),
+                BTreeSet::from([ip.parse::<IpAddr>().unwrap()]),
+            )
+        });
         let found = predict(
             &BTreeMap::from([("p".to_owned(), policy)]),
             &BTreeMap::new(),
-            &states,
+            &BTreeMap::from(reported),
         );
         let of = |node: &str| match &found[node]["p"] {
             Ok(pools) => pools["a"].ip.clone(),

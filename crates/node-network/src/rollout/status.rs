@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use weft_api::node_network::{PoolAddress, Waits};
 use weft_operands::text::some;
 use weft_plan::{
-    escape,
+    dropped, escape,
     health::{self, Cause, Health},
 };
 
@@ -56,6 +56,8 @@ pub struct Summary {
     addresses: Vec<Value>,
     /// The failed write of the operator.
     trouble: Option<String>,
+    /// The notice about fields that the API server drops.
+    dropped: Option<String>,
 }
 
 /// Nodes that put back what a policy changed.
@@ -153,6 +155,7 @@ impl Summary {
             troubled: None,
             addresses: Vec::new(),
             trouble: None,
+            dropped: None,
         }
     }
 
@@ -160,6 +163,12 @@ impl Summary {
     #[must_use]
     pub fn with_trouble(self, trouble: Option<String>) -> Self {
         Self { trouble, ..self }
+    }
+
+    /// The same, where the API server drops fields of policies, with the notice about them.
+    #[must_use]
+    pub fn with_dropped(self, dropped: Option<String>) -> Self {
+        Self { dropped, ..self }
     }
 
     /// Returns the verdict, which also shows if the rollout continues.
@@ -265,7 +274,16 @@ impl Summary {
             reason,
             message,
         });
-        let obstacle = conflict.as_ref().or(lacking.as_ref()).or(troubled.as_ref());
+        let lost = self.dropped.as_ref().filter(|_| !is_leaving);
+        let lost = lost.map(|message| Said {
+            name: dropped::CONDITION,
+            status: "True",
+            reason: dropped::REASON,
+            message,
+        });
+        let obstacle = [&conflict, &lacking, &troubled, &lost]
+            .into_iter()
+            .find_map(Option::as_ref);
         let health = verdict.health(obstacle);
         let conditions = verdict
             .conditions()
@@ -273,6 +291,7 @@ impl Summary {
             .chain(conflict)
             .chain(lacking)
             .chain(troubled)
+            .chain(lost)
             .chain(of_health(&health));
         let conditions: Vec<_> = conditions
             .map(|condition| condition.value(generation, &previous["conditions"], now))
@@ -476,8 +495,13 @@ impl Said<'_> {
                 before[field].as_str().unwrap_or_default()
                     == condition[field].as_str().unwrap_or_default()
             };
-            if same("reason") && same("message") && before["observedGeneration"] == generation {
-                return before.clone();
+            // A definition without the field drops the generation, which is no news either.
+            let observed = &before["observedGeneration"];
+            if same("reason") && same("message") && (observed.is_null() || *observed == generation)
+            {
+                let mut kept = before.clone();
+                kept["observedGeneration"] = generation.into();
+                return kept;
             }
         }
         condition
@@ -501,7 +525,9 @@ pub fn blocked(
     let is_ours = policy.status["observedGeneration"]
         .as_i64()
         .is_some_and(|observed| observed >= 0)
-        || before.iter().all(|one| one["type"] == BLOCKED);
+        || before.iter().all(|one| one["type"] == BLOCKED)
+        // The definition may drop the generation. Nobody else writes this condition.
+        || before.iter().any(|one| one["type"] == dropped::CONDITION);
     if !is_ours {
         return None;
     }
@@ -550,4 +576,34 @@ pub fn phase(status: &Value) -> &'static str {
             .any(|one| one["type"] == *name && one["status"] == "True")
     };
     PHASES.into_iter().find(holds).unwrap_or("Unknown")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_that_the_api_server_drops_is_no_news() {
+        let lost = [
+            "status.conditions[].observedGeneration",
+            "status.observedGeneration",
+        ]
+        .map(str::to_owned);
+        let summary = Summary::default().with_dropped(Some("fields get lost".to_owned()));
+        let at = |second| Timestamp::from_second(second).unwrap_or_default();
+        let stored = dropped::of_status(summary.status(3, &Value::Null, at(1)), &lost);
+        let again = dropped::of_status(summary.status(3, &stored, at(60)), &lost);
+        assert_eq!(again, stored);
+        let conditions = |name: &str| {
+            let all = stored["conditions"].as_array().into_iter().flatten();
+            all.filter(|one| one["type"] == name)
+                .map(|one| (one["status"].clone(), one["message"].clone()))
+                .collect::<Vec<_>>()
+        };
+        let lost = vec![(json!("True"), json!("fields get lost"))];
+        assert_eq!(
+            (conditions("FieldsDropped"), conditions("Stalled")),
+            (lost.clone(), lost)
+        );
+    }
 }

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
 use tokio::task::JoinSet;
+use weft_api::node_network::ROLLBACK_INCOMPLETE;
 use weft_node_network::{
     addresses::ledger::{self, Ledger, Stored},
     counts::Counts,
@@ -21,7 +22,10 @@ use weft_node_network::{
 };
 use weft_plan::{Kind, Live, ObjectKey, condition, kinds};
 use weft_runtime::{
-    api_server::cluster::{Cluster, Error},
+    api_server::{
+        clock,
+        cluster::{Cluster, Error},
+    },
     metrics::{Metrics, Readiness},
     store::{
         cache::Source,
@@ -77,6 +81,8 @@ pub struct State {
     pub readiness: Readiness,
     /// `status.lastSuccessfulUpdateTime` in seconds since 1970, for metrics.
     pub reported: Option<i64>,
+    /// True if the node differs from its state before a change that was rolled back, for metrics.
+    pub is_rollback_incomplete: bool,
     /// True if this object keeps the agent from doing anything on the node, for decisions.
     is_left_alone: bool,
     /// Until when an agent on demand is there.
@@ -93,6 +99,8 @@ impl State {
             reported: object["status"]["lastSuccessfulUpdateTime"]
                 .as_str()
                 .and_then(|time| Some(time.parse::<Timestamp>().ok()?.as_second())),
+            is_rollback_incomplete: condition(&object["status"], ROLLBACK_INCOMPLETE)
+                .is_some_and(|condition| condition["status"] == "True"),
             is_left_alone: is_left_alone(object),
             agent_until: agent_until(object),
             addresses: addresses_of(object),
@@ -242,7 +250,7 @@ impl Caches {
 
     /// When the next of the agents that act on demand is no longer taken to be there.
     pub fn next_end(&self) -> Option<Instant> {
-        let (states, now) = (self.states.lock(), Timestamp::now());
+        let (states, now) = (self.states.lock(), clock::now());
         let ends = states
             .iter()
             .filter_map(|(_, state)| state.agent_until)
@@ -263,7 +271,7 @@ impl Caches {
             self.agents.lock(),
             self.enactments.lock(),
         );
-        let (states, now) = (self.states.lock(), Timestamp::now());
+        let (states, now) = (self.states.lock(), clock::now());
         let on_demand = states
             .iter()
             .filter(|(_, state)| state.agent_until.is_some_and(|until| until > now))

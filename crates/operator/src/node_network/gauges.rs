@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use jiff::Timestamp;
 use weft_node_network::rollout::{status, view::Phase};
 use weft_plan::kinds;
-use weft_runtime::metrics::{Labels, Metrics, Readiness};
+use weft_runtime::{
+    api_server::clock,
+    metrics::{Labels, Metrics, Readiness},
+};
 
 use super::caches::Caches;
 
@@ -50,9 +52,11 @@ pub fn set(metrics: &Metrics, domain: &'static str, caches: &Caches) {
             .or_default() += 1;
     }
     let (mut interfaces, mut routes) = (HashMap::new(), HashMap::new());
+    let mut incomplete: HashMap<Labels, i64> = HashMap::new();
     for (node, state) in caches.states.lock().iter() {
         let counts = &state.counts;
         let node = || ("node", node.to_owned());
+        incomplete.insert(vec![node()], i64::from(state.is_rollback_incomplete));
         interfaces.extend(
             counts
                 .interfaces
@@ -82,6 +86,11 @@ pub fn set(metrics: &Metrics, domain: &'static str, caches: &Caches) {
         "kubernetes_nmstate_routes",
         "Routes by node, family and origin: static or dynamic",
         routes,
+    );
+    metrics.set_all(
+        "weft_node_rollback_incomplete",
+        "1 while the node differs from its state before a change that was rolled back",
+        incomplete,
     );
     metrics.set_all(
         "kubernetes_nmstate_policies_status",
@@ -122,7 +131,7 @@ fn set_readiness(metrics: &Metrics, domain: &'static str, caches: &Caches) {
 /// Sets the gauges of the agents, by node. An agent on demand has no pod: its report says until when
 /// it is there.
 fn set_agents(metrics: &Metrics, caches: &Caches) {
-    let (agents, states, now) = (caches.agents.lock(), caches.states.lock(), Timestamp::now());
+    let (agents, states, now) = (caches.agents.lock(), caches.states.lock(), clock::now());
     let mut ready: BTreeMap<&str, bool> = states
         .iter()
         .filter(|(_, state)| state.agent_until.is_some_and(|until| until > now))

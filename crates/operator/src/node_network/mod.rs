@@ -15,7 +15,6 @@ use std::{
 };
 
 use futures::{FutureExt, StreamExt};
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 use tokio::sync::watch as channel;
@@ -26,9 +25,12 @@ use weft_node_network::rollout::{
     view::{FINALIZER, enactment_name},
     writes,
 };
-use weft_plan::{Domain, ObjectKey, kinds, manager, report::Blocked};
+use weft_plan::{Domain, ObjectKey, dropped, kinds, manager, report::Blocked};
 use weft_runtime::{
-    api_server::cluster::{Cluster, Error},
+    api_server::{
+        clock,
+        cluster::{Cluster, Error},
+    },
     backoff::Backoff,
     metrics::Metrics,
     reconcile::{
@@ -532,20 +534,33 @@ impl Controller {
         cap: Option<&IntOrString>,
         only_new: bool,
     ) -> Option<Instant> {
-        let now = Timestamp::now();
+        let now = clock::now();
+        let lost = self.shared.lock().dropped_of(POLICY);
+        let of_policies = [(POLICY, lost.clone())];
+        let notice = match lost.is_empty() {
+            true => None,
+            false => dropped::notice(self.domain.name(), &of_policies),
+        };
+        // A status that cannot name a generation looks new for ever.
+        let names_generation = !dropped::has(&lost, "status.observedGeneration");
+        let is_new = |policy: &Policy| {
+            names_generation && policy.status["observedGeneration"] != policy.generation
+        };
         let wanted: Vec<_> = self.caches.look_at(cap, |world| {
-            let policies = world.policies.iter().filter(|(_, policy)| {
-                !only_new || policy.status["observedGeneration"] != policy.generation
-            });
+            let all = world.policies.iter();
+            let policies = all.filter(|(_, policy)| !only_new || is_new(policy));
             let said = policies.map(|(name, policy)| {
                 let trouble = memory
                     .failed
                     .iter()
                     .find(|(_, failed)| failed.policy.as_deref() == Some(*name));
-                let summary = Summary::of(world, name).with_trouble(
-                    trouble.map(|(object, failed)| format!("{object}: {}", failed.why)),
-                );
+                let summary = Summary::of(world, name)
+                    .with_trouble(
+                        trouble.map(|(object, failed)| format!("{object}: {}", failed.why)),
+                    )
+                    .with_dropped(notice.clone());
                 let status = summary.status(policy.generation, &policy.status, now);
+                let status = dropped::of_status(status, &lost);
                 (
                     (*name).to_owned(),
                     (*policy).clone(),
@@ -569,8 +584,7 @@ impl Controller {
         let mut due = None;
         let mut speaking = Vec::new();
         for (name, policy, status, failure) in wanted {
-            let turns = status::phase(&status) != status::phase(&policy.status)
-                || policy.status["observedGeneration"] != policy.generation;
+            let turns = status::phase(&status) != status::phase(&policy.status) || is_new(&policy);
             let may_speak = memory
                 .told
                 .get(&name)
@@ -592,7 +606,7 @@ impl Controller {
         let spoken: Vec<_> = spoken.buffer_unordered(AT_ONCE).collect().await;
         let retry = spoken
             .iter()
-            .any(Result::is_err)
+            .any(|spoken| !matches!(spoken, Ok(true)))
             .then(|| Instant::now() + memory.unspoken.next_pause());
         if retry.is_none() && !spoken.is_empty() {
             memory.unspoken.reset();
@@ -603,11 +617,13 @@ impl Controller {
     /// Has each policy say that another operator is in the way. Nothing else is written meanwhile.
     /// Returns whether all of them say so.
     async fn report_blocked(&self, blocked: &Blocked) -> bool {
-        let now = Timestamp::now();
+        let now = clock::now();
+        let lost = self.shared.lock().dropped_of(POLICY);
         let wanted: Vec<_> = {
             let policies = self.caches.policies.lock();
             let said = policies.iter().filter_map(|(name, policy)| {
                 let status = status::blocked(policy, blocked.reason, &blocked.message, now)?;
+                let status = dropped::of_status(status, &lost);
                 (status != *policy.status).then(|| (name.to_owned(), policy.clone(), status))
             });
             said.collect()
@@ -615,16 +631,18 @@ impl Controller {
         let spoken = futures::stream::iter(wanted)
             .map(async |(name, policy, status)| self.speak(&name, &policy, &status, None).await);
         let spoken: Vec<_> = spoken.buffer_unordered(AT_ONCE).collect().await;
-        spoken.iter().all(Result::is_ok)
+        spoken.iter().all(|spoken| matches!(spoken, Ok(true)))
     }
 
+    /// Writes the status of a policy. Returns false if the API server has dropped the generation,
+    /// although the definition has it: an API server goes by the older definition for a moment.
     async fn speak(
         &self,
         name: &str,
         policy: &Policy,
         status: &Value,
         failure: Option<String>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let key = ObjectKey::new(POLICY, "", name);
         // The uid keeps it from another policy of that name.
         let body =
@@ -662,9 +680,11 @@ impl Controller {
                         vec![note],
                     );
                 }
-                Ok(())
+                let observed = &written["status"]["observedGeneration"];
+                let knows_definition = self.shared.lock().knows_definition(POLICY);
+                Ok(!knows_definition || *observed == status["observedGeneration"])
             }
-            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) if error.is_not_found() => Ok(true),
             Err(error) => {
                 tracing::warn!(%error, policy = name, "status could not be written");
                 Err(error)

@@ -1,10 +1,12 @@
 //! Writes the condition of nodes that have all policies which are for them, and takes their startup
 //! taint.
 
-use jiff::Timestamp;
 use weft_node_network::rollout::{Readiness, readiness};
 use weft_plan::{Live, ObjectKey, kinds};
-use weft_runtime::{api_server::cluster::Error, reconcile::events::Note};
+use weft_runtime::{
+    api_server::{clock, cluster::Error},
+    reconcile::events::Note,
+};
 
 use super::Controller;
 
@@ -26,7 +28,7 @@ impl Controller {
         let Some(node) = self.caches.nodes.lock().get(name).cloned() else {
             return Ok(());
         };
-        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let now = clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let body = match readiness {
             Some(readiness) => readiness::with_condition(name, &node, readiness, &now),
             None => readiness::without_condition(name, &node.uid),

@@ -17,7 +17,10 @@ use weft_placement::{
     peers::Disclaim,
 };
 use weft_plan::{Live, ObjectKey, manager};
-use weft_runtime::{api_server::cluster::Error, reconcile::events::Note};
+use weft_runtime::{
+    api_server::{clock, cluster::Error},
+    reconcile::events::Note,
+};
 
 use super::{place::Place, reconcile::key_of, view::View};
 
@@ -93,7 +96,7 @@ impl Place {
         read: &PlacementApi,
         view: &View<'_>,
     ) -> Result<Left, Error> {
-        match removal(read, self.domain.settings(), view, Timestamp::now()) {
+        match removal(read, self.domain.settings(), view, clock::now()) {
             Removal::Done => Ok(Left::Nothing),
             Removal::Waiting(steps, deadline) => {
                 self.report(

@@ -20,6 +20,8 @@ use super::tasks::Tasks;
 pub(super) struct Memory {
     pub asked: BTreeSet<Question>,
     pub failures: BTreeMap<ObjectKey, Failure>,
+    /// Objects that others keep different, and that do their task all the same.
+    pub held: BTreeSet<ObjectKey>,
     pub retries: Arc<Retries>,
     pub tasks: Tasks,
     /// Anything that failed and is no object's.

@@ -35,8 +35,8 @@ use weft_runtime::{
 pub struct Controller {
     domain: Arc<Placement>,
     cluster: Cluster,
-    /// The store for all namespaces: served kinds and other operators. If the operator serves all
-    /// namespaces, also those with a PlacementAPI.
+    /// The store for all namespaces: served kinds, the definition of PlacementAPI and other
+    /// operators. If the operator serves all namespaces, also those with a PlacementAPI.
     shared: Shared,
     metrics: Metrics,
     instance: String,
@@ -63,28 +63,23 @@ impl Controller {
     /// Runs until `stop`. Acts only while `leading`. The watches run always, so that a new leader
     /// starts warm.
     pub async fn run(self, mut leading: channel::Receiver<bool>, stop: CancellationToken) {
-        // A change of a PlacementAPI concerns its own namespace alone, which watches it, too.
-        let everywhere = self.shared.with_own_signal();
         let mut watches = JoinSet::new();
         for watch in self.watches() {
             self.shared.lock().expect(watch.source.clone());
-            let shared = match watch.source {
-                Source::Resources => &everywhere,
-                _ => &self.shared,
-            };
             watches.spawn(watch::run(
                 watch,
                 self.cluster.client().clone(),
-                shared.clone(),
+                self.shared.clone(),
                 self.metrics.clone(),
             ));
         }
-        let mut could_act = false;
         let mut served: BTreeMap<String, Notifier> = BTreeMap::new();
         let mut loops = JoinSet::new();
+        let mut notified = None;
         loop {
             self.metrics
                 .leads(self.domain.name(), *leading.borrow_and_update());
+            let common = self.common();
             for namespace in self.namespaces() {
                 served.entry(namespace).or_insert_with_key(|namespace| {
                     let place = place::Place::new(&self, namespace);
@@ -93,15 +88,11 @@ impl Controller {
                     notifier
                 });
             }
-            let may_act = self.shared.lock().may_act();
-            if may_act != could_act {
-                could_act = may_act;
+            if notified.replace(common) != Some(common) {
                 served.values().for_each(Notifier::notify);
             }
             tokio::select! {
-                () = everywhere.changed() => {}
-                // A change here may concern each of them.
-                () = self.shared.changed() => served.values().for_each(Notifier::notify),
+                () = self.shared.changed() => {}
                 changed = leading.changed() => if changed.is_err() { break },
                 () = stop.cancelled() => break,
                 // Watches never end by themselves. Without one of them, Weft would take all objects
@@ -121,6 +112,13 @@ impl Controller {
             // before.
             while loops.join_next().await.is_some() {}
         }
+    }
+
+    /// Counts what concerns each namespace: all news of the store for all namespaces but those of
+    /// PlacementAPIs, which their own namespace hears as well, and whether it shows enough to act.
+    fn common(&self) -> (u64, bool) {
+        let common = self.shared.lock();
+        (common.news_besides(&Source::Resources), common.may_act())
     }
 
     /// The namespaces to serve. One that has had a PlacementAPI stays among them.
@@ -175,6 +173,12 @@ impl Controller {
             metadata_only: true,
             ..watch(Source::Resources, kinds::PLACEMENT_API)
         });
-        operators.chain(facts).chain(all).collect()
+        let shipped = self.shared.lock().shipped();
+        let definitions = shipped.into_iter().map(Watch::of_definition);
+        operators
+            .chain(facts)
+            .chain(definitions)
+            .chain(all)
+            .collect()
     }
 }

@@ -8,7 +8,7 @@ use weft_plan::{Domain, Kind, Live, OWNER_LABEL, kinds};
 use weft_runtime::{
     api_server::cluster::Cluster,
     metrics::Metrics,
-    reconcile::events::EventRecorder,
+    reconcile::{admission::Admission, events::EventRecorder},
     store::{
         cache::Source,
         notifier::Notifier,
@@ -29,6 +29,7 @@ pub(super) struct Place {
     pub shared: Shared,
     pub metrics: Metrics,
     pub recorder: EventRecorder,
+    pub admission: Admission,
     notifier: Notifier,
     /// Of objects of our own whose kinds others bring, while the cluster serves them.
     optional: Watches,
@@ -47,6 +48,7 @@ impl Place {
         );
         let watches = || Watches::new(cluster.client().clone(), shared.clone(), metrics.clone());
         let (optional, asked) = (watches(), watches());
+        let admission = Admission::new(cluster.clone(), shared.clone(), metrics.clone());
         Self {
             namespace: namespace.to_owned(),
             domain: Arc::clone(&controller.domain),
@@ -55,6 +57,7 @@ impl Place {
             shared,
             metrics,
             recorder,
+            admission,
             notifier: Notifier::default(),
             optional,
             asked,

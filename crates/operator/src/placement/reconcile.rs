@@ -2,6 +2,7 @@
 //! Then it writes status.
 
 use std::{
+    collections::BTreeSet,
     panic::AssertUnwindSafe,
     sync::Arc,
     time::{Duration, Instant},
@@ -19,11 +20,15 @@ use weft_placement::{
 };
 use weft_plan::{
     Domain, Live, Manifest, ObjectKey, Owner, Step, Unit, drift, kinds, manager, owned,
-    report::FailureClass,
+    report::{Failure, FailureClass},
 };
 use weft_runtime::{
-    api_server::cluster::Error,
-    reconcile::{defect::defect, objects::Objects, originals::held_by_another},
+    api_server::{clock, cluster::Error},
+    reconcile::{
+        defect::defect,
+        objects::{Objects, Outcome},
+        originals::held_by_another,
+    },
 };
 
 use super::{memory::Memory, place::Place, view::View};
@@ -100,9 +105,9 @@ impl Place {
         if Live::of(resource).is_being_deleted() {
             memory.quiet().await;
             let owner = Owner::of(&*self.domain, resource);
-            let view = View::new(self, &owner, &memory.failures, &memory.tasks).departing();
+            let view = View::new(self, &owner, memory).departing();
             let done = self.depart(resource, &view).await;
-            memory.asked = view.into_asked();
+            (memory.asked, _) = view.into_asked();
             let deadline = done?.map(instant);
             memory.retry(None);
             return Ok([deadline, memory.tasks.settle()]
@@ -119,17 +124,20 @@ impl Place {
             self.metrics.clone(),
         )
         .with_definitions(self.common.clone())
-        .with_retries(Arc::clone(&memory.retries));
+        .with_retries(Arc::clone(&memory.retries))
+        .with_admission(self.admission.clone());
         let elder = all
             .first()
             .filter(|elder| Live::of(elder).uid() != Live::of(resource).uid());
         let elder = elder.map(|elder| Live::of(elder).name());
         let mut assessment = Assessment::default();
+        let mut next_look = None;
         for _ in 0..ROUNDS {
             let latest = self.latest(resource);
-            let view = View::new(self, &owner, &memory.failures, &memory.tasks);
+            let view = View::new(self, &owner, memory);
             assessment = look(&latest, elder, self, &view);
-            memory.asked = view.into_asked();
+            let (asked, starting) = view.into_asked();
+            memory.asked = asked;
             if assessment.holds && !Live::of(&latest).has_finalizer(FINALIZER) {
                 match self.bind(&latest).await {
                     Ok(()) => continue,
@@ -166,11 +174,30 @@ impl Place {
                 .into_iter()
                 .flat_map(|unit| unit.objects)
                 .collect();
-            if !self.apply(&objects, &assessment.objects, memory).await
-                && assessment.deletions.is_empty()
-            {
+            let wrote = self.apply(&objects, &assessment.objects, memory).await;
+            let repairs = memory.retries.take_repairs();
+            if !repairs.is_empty() {
+                self.tell(resource, repairs);
+            }
+            if wrote || !assessment.deletions.is_empty() {
+                continue;
+            }
+            let starts = &memory.retries.starts;
+            // An unsettled assessment has not come as far as all pods.
+            if assessment.settled {
+                starts.retain(starting.iter());
+            }
+            let now = clock::now();
+            let lists = starting.iter().any(|pod| starts.is_due(pod, now));
+            next_look = starts.look(&self.cluster, &starting, now).await;
+            if !lists {
                 break;
             }
+        }
+        // An unsettled assessment has not come as far as all objects.
+        if assessment.settled {
+            let wanted: BTreeSet<_> = assessment.objects.iter().map(Manifest::key).collect();
+            memory.retries.retain(|object| wanted.contains(object));
         }
         let settled = assessment.settled
             && assessment
@@ -196,23 +223,40 @@ impl Place {
         let again = memory
             .failures
             .keys()
+            .chain(&memory.held)
             .filter_map(|key| memory.retries.due(key));
-        let deadline = assessment.deadline.map(instant);
+        let deadline = [assessment.deadline, next_look].into_iter().flatten();
+        let deadline = deadline.min().map(instant);
         memory.pause = None;
         Ok(again.chain(deadline).chain(memory.tasks.settle()).min())
     }
 
-    /// Applies what is not as it should be, up to the first failure. Returns whether anything is
-    /// different then.
+    /// Applies what is not as it should be, up to the first failure. An object that others have
+    /// changed is a failure too, and holds back no other. Returns whether anything is different then.
     async fn apply(&self, objects: &Objects, wanted: &[Manifest], memory: &mut Memory) -> bool {
         let before = std::mem::take(&mut memory.failures);
+        memory.held.clear();
         let mut wrote = false;
         for manifest in wanted {
             let live = self.shared.lock().owned(manifest.key());
             if live.is_some() && objects.step(manifest, live.as_deref()) == Step::Keep {
+                memory.retries.is_right(manifest.key());
                 continue;
             }
             match objects.ensure(manifest).await {
+                // Others have changed it, and it does its task all the same.
+                Ok(Outcome::Held(deviation, _)) if !deviation.harms() => {
+                    tracing::warn!(object = %manifest.key().human(), "{}", deviation.human());
+                    memory.held.insert(manifest.key().clone());
+                }
+                Ok(Outcome::Held(deviation, _)) => {
+                    let failure = Failure {
+                        object: manifest.key().clone(),
+                        class: FailureClass::Refused,
+                        message: deviation.human(),
+                    };
+                    memory.failures.insert(manifest.key().clone(), failure);
+                }
                 Ok(_) => wrote = true,
                 Err(failure) => {
                     if before.get(manifest.key()) != Some(&failure) {
@@ -301,7 +345,7 @@ impl Place {
 
 /// The same time by the clock that pauses are measured with.
 fn instant(time: Timestamp) -> Instant {
-    Instant::now() + Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default()
+    Instant::now() + Duration::try_from(time.duration_since(clock::now())).unwrap_or_default()
 }
 
 fn look(resource: &Value, elder: Option<&str>, place: &Place, view: &View<'_>) -> Assessment {
@@ -311,7 +355,7 @@ fn look(resource: &Value, elder: Option<&str>, place: &Place, view: &View<'_>) -
             elder,
             place.domain.settings(),
             view,
-            Timestamp::now(),
+            clock::now(),
             RandomBytes {
                 user: rand::random(),
                 password: rand::random(),

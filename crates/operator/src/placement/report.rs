@@ -1,13 +1,12 @@
 //! Reports of a reconcile: the status, written once if it differs, and an event for each condition
 //! that changes.
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use weft_api::placement::{Condition, PlacementApiStatus};
 use weft_placement::{Assessment, conditions, status::status};
-use weft_plan::{Domain, Live, health, manager, report::Blocked};
+use weft_plan::{Domain, Live, dropped, health, kinds, manager, report::Blocked};
 use weft_runtime::{
-    api_server::cluster::Error,
+    api_server::{clock, cluster::Error},
     reconcile::{events::Note, status::merge_patch},
 };
 
@@ -21,8 +20,14 @@ impl Place {
         assessment: &Assessment,
     ) -> Result<(), Error> {
         let generation = Live::of(resource).generation();
+        let notice = dropped::notice(self.domain.name(), &self.common.lock().dropped());
         self.write_status(resource, |before| {
-            status(before, assessment, generation, Timestamp::now())
+            let now = clock::now();
+            let mut status = status(before, assessment, generation, now);
+            let lost =
+                notice.map(|notice| conditions::fields_dropped(&before.conditions, &notice, now));
+            status.conditions.extend(lost);
+            status
         })
         .await
     }
@@ -45,7 +50,7 @@ impl Place {
                 &before.conditions,
                 blocked.reason,
                 &blocked.message,
-                Timestamp::now(),
+                clock::now(),
             ),
             // kstatus reads conditions only of the latest generation.
             observed_generation: Some(Live::of(resource).generation()),
@@ -63,11 +68,13 @@ impl Place {
         let before: PlacementApiStatus =
             serde_json::from_value(resource["status"].clone()).unwrap_or_default();
         let after = now(&before);
-        if after == before {
+        let lost = self.common.lock().dropped_of(kinds::PLACEMENT_API);
+        let of_before = serde_json::to_value(&before).unwrap_or_default();
+        let new = dropped::of_status(serde_json::to_value(&after).unwrap_or_default(), &lost);
+        if new == of_before {
             return Ok(());
         }
         let key = key_of(resource);
-        let new = serde_json::to_value(&after).unwrap_or_default();
         // The uid keeps it from another resource of that name.
         let body = json!({
             "metadata": {"uid": Live::of(resource).uid()},
@@ -82,6 +89,14 @@ impl Place {
                 self.shared.lock().wrote(&written);
                 self.metrics.wrote(self.domain.name(), "status", key.kind);
                 self.tell(resource, notes(&before.conditions, &after.conditions));
+                let knows_definition = self.common.lock().knows_definition(kinds::PLACEMENT_API);
+                let observed = &written["status"]["observedGeneration"];
+                if knows_definition && *observed != new["observedGeneration"] {
+                    // An API server goes by the older definition for a moment.
+                    return Err(Error::Unreadable(
+                        "status lacks the generation, although the definition has it".to_owned(),
+                    ));
+                }
                 Ok(())
             }
             Err(error) if error.is_not_found() => Ok(()),
@@ -154,7 +169,7 @@ fn notes(before: &[Condition], after: &[Condition]) -> Vec<Note> {
     turned
         .filter(is_new)
         .map(|now| Note {
-            warning: now.status != "True",
+            warning: now.status != "True" || now.type_ == dropped::CONDITION,
             reason: now.type_.clone(),
             message: now.message.clone().unwrap_or_default(),
         })
@@ -227,6 +242,8 @@ mod tests {
             .collect();
         assert_eq!(told, [(true, "DBReady".to_owned(), "no more".to_owned())]);
         assert_eq!(notes(&after, &after), []);
+        let lost = [condition("FieldsDropped", "True", "", "fields get lost")];
+        assert!(notes(&[], &lost)[0].warning);
         let well = [condition("Ready", "True", "", "Setup complete")];
         assert_eq!(notes(&after, &well).len(), 1);
         assert_eq!(

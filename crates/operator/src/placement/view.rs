@@ -14,10 +14,14 @@ use weft_placement::{
 use weft_plan::{
     Kind, ObjectKey, Owner,
     report::{Failure, FailureClass},
+    rollout::{PodView, Trouble},
 };
-use weft_runtime::store::cache::{Look, Source};
+use weft_runtime::{
+    reconcile::starts::Starts,
+    store::cache::{Look, Source},
+};
 
-use super::{place::Place, tasks::Tasks};
+use super::{memory::Memory, place::Place, tasks::Tasks};
 
 /// The view of a namespace for one PlacementAPI, and the questions that were asked.
 pub(super) struct View<'a> {
@@ -25,26 +29,26 @@ pub(super) struct View<'a> {
     pub owner: &'a Owner,
     pub failures: &'a BTreeMap<ObjectKey, Failure>,
     pub tasks: &'a Tasks,
+    starts: &'a Starts,
     /// The operator releases objects of a kind also while the kind's definition is being deleted,
     /// because the definition waits for them.
     departs: bool,
     asked: Mutex<BTreeSet<Question>>,
+    /// The pods that do not start, and whose events may have the cause.
+    starting: Mutex<Vec<PodView>>,
 }
 
 impl<'a> View<'a> {
-    pub fn new(
-        place: &'a Place,
-        owner: &'a Owner,
-        failures: &'a BTreeMap<ObjectKey, Failure>,
-        tasks: &'a Tasks,
-    ) -> Self {
+    pub fn new(place: &'a Place, owner: &'a Owner, memory: &'a Memory) -> Self {
         Self {
             place,
             owner,
-            failures,
-            tasks,
+            failures: &memory.failures,
+            tasks: &memory.tasks,
+            starts: &memory.retries.starts,
             departs: false,
             asked: Mutex::default(),
+            starting: Mutex::default(),
         }
     }
 
@@ -57,11 +61,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// All that was asked for.
-    pub fn into_asked(self) -> BTreeSet<Question> {
-        self.asked
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
+    /// All that was asked for, and the pods whose events matter.
+    pub fn into_asked(self) -> (BTreeSet<Question>, Vec<PodView>) {
+        let asked = self.asked.into_inner();
+        let starting = self.starting.into_inner();
+        (
+            asked.unwrap_or_else(PoisonError::into_inner),
+            starting.unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     fn ask(&self, question: Question, source: &Source) -> Seen<Vec<Arc<Value>>> {
@@ -124,6 +131,14 @@ impl World for View<'_> {
             let _ = self.object(key);
         }
         Some(failure.clone())
+    }
+
+    fn held_up(&self, pod: &PodView) -> Option<Trouble> {
+        let mut starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        if starting.iter().all(|other| other.uid != pod.uid) {
+            starting.push(pod.clone());
+        }
+        self.starts.cause(pod)
     }
 
     fn keystone(&self, task: &Task) -> Progress {

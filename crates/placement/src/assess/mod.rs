@@ -8,13 +8,14 @@
 //!
 //! Each input of a step is a file of its own: [`secrets`], [`database`], [`keystone`], [`direct`],
 //! [`networks`], [`topology`], [`workloads`]. Each says either what it found or, as a [`Pending`],
-//! why the assessment goes no further.
+//! why the assessment goes no further. [`missing`] says what else is not there then.
 
 mod credentials;
 mod database;
 mod departure;
 pub mod direct;
 mod keystone;
+mod missing;
 mod networks;
 mod others;
 mod secrets;
@@ -164,6 +165,7 @@ pub fn assess(
                 retry,
                 bound,
                 assessment,
+                ended: None,
             };
             // The step that ended the assessment has recorded the reason.
             let _ = walk.all();
@@ -191,11 +193,29 @@ struct Walk<'a> {
     /// Status may have been written before, or never.
     bound: bool,
     assessment: Assessment,
+    /// The step whose state has ended the walk.
+    ended: Option<Step>,
 }
 
 impl Walk<'_> {
-    /// All steps, in their order.
+    /// All steps. If one ends them because something is missing, its message names everything else
+    /// that is.
     fn all(&mut self) -> Result<(), End> {
+        let end = self.each();
+        if end.is_err()
+            && let Some(step) = self.ended
+            && let Some(state) = self.assessment.steps.get(step)
+            && let Some(besides) = missing::besides(self.config, self.world, step, &state.message)
+        {
+            let mut state = state.clone();
+            state.message.push_str(&besides);
+            self.assessment.steps.set(step, state);
+        }
+        end
+    }
+
+    /// The steps, in their order.
+    fn each(&mut self) -> Result<(), End> {
         let (config, world) = (self.config, self.world);
         // Asked for together, they are known at once.
         secrets::ask_for_all(config, world);
@@ -295,7 +315,10 @@ impl Walk<'_> {
     fn take<T>(&mut self, step: Step, result: Result<T, Pending>) -> Result<T, End> {
         result.map_err(|pending| {
             match pending {
-                Pending::At(state) => self.assessment.steps.set(step, state),
+                Pending::At(state) => {
+                    self.assessment.steps.set(step, state);
+                    self.ended = Some(step);
+                }
                 Pending::Unsettled => self.assessment.settled = false,
                 Pending::Unmade => {}
             }

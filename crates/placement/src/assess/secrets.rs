@@ -29,25 +29,16 @@ pub struct Secrets {
 
 /// Asks for all of them, so that the answers come together.
 pub fn ask_for_all(config: &Config, world: &dyn World) {
-    let spec = config.spec();
-    let database = spec.database.as_ref();
-    let url = database
-        .and_then(|database| database.url_secret.as_ref())
-        .map(|secret| secret.name.as_str());
-    let user = database
-        .and_then(|database| database.credentials_secret.as_ref())
-        .map(|secret| secret.name.as_str());
     let certificates = config.certificates().into_iter().flatten();
     let others = [
-        given(&spec.secret),
+        given(&config.spec().secret),
         application_credential(config),
-        url,
-        user,
         config.ca_bundle(),
         config.keystone_ca_bundle(),
     ];
     for name in others
         .into_iter()
+        .chain(of_database(config))
         .flatten()
         .chain(certificates)
         .chain(credentials::secrets(config))
@@ -55,6 +46,27 @@ pub fn ask_for_all(config: &Config, world: &dyn World) {
         // Only to have it asked for.
         let _ = world.object(&secret(&config.namespace, name));
     }
+}
+
+/// The Secrets of the service itself that must be there, in the order in which they are read. A user
+/// whom this operator registers needs the password only.
+pub fn inputs(config: &Config) -> impl Iterator<Item = &str> {
+    let credential = application_credential(config).filter(|_| !credentials::is_direct(config));
+    let user = credential
+        .or_else(|| given(&config.spec().secret))
+        .filter(|_| config.authenticates());
+    std::iter::once(user).chain(of_database(config)).flatten()
+}
+
+/// The Secrets that `spec.database` names.
+fn of_database(config: &Config) -> [Option<&str>; 2] {
+    let database = config.spec().database.as_ref();
+    let url = database.and_then(|database| database.url_secret.as_ref());
+    let user = database.and_then(|database| database.credentials_secret.as_ref());
+    [
+        url.map(|secret| secret.name.as_str()),
+        user.map(|secret| secret.name.as_str()),
+    ]
 }
 
 /// The Secret of the application credential by which Placement asks Keystone.

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, sync::Mutex};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::json;
-use weft_plan::Kind;
+use weft_plan::{
+    Kind,
+    rollout::{PodView, Trouble},
+};
 
 use super::*;
 use crate::{
@@ -34,6 +37,8 @@ struct Namespace {
     keystone_is_down: bool,
     /// Requests to Keystone.
     asked: Mutex<Vec<Part>>,
+    /// Causes by the events about pods, by the name of the pod.
+    causes: BTreeMap<String, Trouble>,
 }
 
 impl World for Namespace {
@@ -74,6 +79,10 @@ impl World for Namespace {
 
     fn failure(&self, _key: &ObjectKey) -> Option<weft_plan::report::Failure> {
         None
+    }
+
+    fn held_up(&self, pod: &PodView) -> Option<Trouble> {
+        self.causes.get(&pod.name).cloned()
     }
 
     fn keystone(&self, task: &Task) -> Progress {
@@ -128,6 +137,27 @@ impl Namespace {
             .get_mut(&crate::world::secret("cloud", secret))
             .unwrap();
         Arc::make_mut(live)["metadata"]["annotations"][annotation] = value.into();
+        self
+    }
+
+    /// A pod on a node.
+    fn with_pod(self, name: &str, labels: &Value, created: &str, status: Value) -> Self {
+        let metadata = json!({"labels": labels, "creationTimestamp": created});
+        let mut world = self.with(kinds::POD, name, &metadata);
+        let key = ObjectKey::new(kinds::POD, "cloud", name);
+        let live = Arc::make_mut(world.others.get_mut(&key).unwrap());
+        live["spec"] = json!({"nodeName": "node-1"});
+        live["status"] = status;
+        world
+    }
+
+    /// The same namespace, where the events about a pod have this cause.
+    fn held_up_by(mut self, pod: &str, reason: &str, message: &str) -> Self {
+        let trouble = Trouble {
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        };
+        self.causes.insert(pod.to_owned(), trouble);
         self
     }
 
@@ -395,6 +425,129 @@ fn a_failed_job_repeats_its_pods_message_and_the_annotation_retries_it() {
     );
 }
 
+/// The status of a pod whose volumes and network the kubelet prepares.
+fn starting() -> Value {
+    let waiting = json!({"waiting": {"reason": "ContainerCreating"}});
+    json!({"phase": "Pending", "containerStatuses": [{"name": "c", "state": waiting}]})
+}
+
+#[test]
+fn a_pod_of_the_deployment_has_the_cause_of_its_events() {
+    let resource = resource(&json!({}));
+    let network = "Failed to create pod sandbox: failed to find plugin \"bridge\"";
+    let cause = format!(
+        "update is rolling out (0 out of 1 updated): pod p on node-1: FailedCreatePodSandBox: {network}"
+    );
+    let since = |created: &str| {
+        let mut world = namespace();
+        world.settle(&resource, |live| {
+            well(live);
+            if live["kind"] == "Deployment" {
+                live["status"] = json!({"observedGeneration": 1});
+            }
+        });
+        let labels = world.all_own(kinds::DEPLOYMENT)[0]["spec"]["selector"]["matchLabels"].clone();
+        world.with_pod("p", &labels, created, starting())
+    };
+    let world = since("2025-12-31T23:58:01Z");
+    let unknown = look(&resource, &world);
+    assert_eq!(
+        said(&unknown, Step::Deployment),
+        ("False", "Requested", "Deployment in progress")
+    );
+    let world = world.held_up_by("p", "FailedCreatePodSandBox", network);
+    let early = look(&resource, &world);
+    let message = format!("Deployment in progress: {cause}");
+    assert_eq!(
+        said(&early, Step::Deployment),
+        ("False", "Requested", &*message)
+    );
+    assert_eq!(
+        early.deadline,
+        Some("2026-01-01T00:00:01Z".parse().unwrap()),
+        "it is an error then"
+    );
+    let world = since("2025-12-31T23:58:00Z").held_up_by("p", "FailedCreatePodSandBox", network);
+    let late = look(&resource, &world);
+    let message = format!("Deployment error occurred {cause}");
+    assert_eq!(said(&late, Step::Deployment), ("False", "Error", &*message));
+}
+
+#[test]
+fn a_job_has_the_cause_of_its_pods_events_or_of_its_last_failure() {
+    let resource = resource(&json!({}));
+    let mut world = namespace();
+    world.settle(&resource, |live| {
+        if live["kind"] == "Job" {
+            live["metadata"]["uid"] = "earlier".into();
+        }
+    });
+    let labels = json!({"batch.kubernetes.io/job-name": "placement-db-sync"});
+    let crash = json!({
+        "exitCode": 1, "reason": "Error", "message": "pymysql.err: Access denied"
+    });
+    let failed = json!({
+        "phase": "Failed",
+        "initContainerStatuses": [{"name": "db-sync", "state": {"terminated": crash}}]
+    });
+    let world = world
+        .with_pod("b", &labels, "2026-01-01T00:00:01Z", failed)
+        .with_pod("a", &labels, "2026-01-01T00:00:02Z", starting());
+    let between = look(&resource, &world);
+    assert_eq!(
+        said(&between, Step::DbSync),
+        (
+            "False",
+            "Requested",
+            "DBsync job still running: pod b on node-1: Error: container db-sync: exit code 1 pymysql.err: Access denied"
+        )
+    );
+    let mount = "MountVolume.SetUp failed for volume \"config-data\" : secret \"x\" not found";
+    let with_another_database = |world: Namespace| {
+        let url = "mysql+pymysql://p:x@other.example/placement";
+        look(&resource, &world.with_secret("db", &[("url", url)])).deletions
+    };
+    let job = ObjectKey::new(kinds::JOB, "cloud", "placement-db-sync");
+    let world = world.held_up_by("a", "FailedMount", mount);
+    let held_up = look(&resource, &world);
+    let message = format!("DBsync job still running: pod a on node-1: FailedMount: {mount}");
+    assert_eq!(
+        said(&held_up, Step::DbSync),
+        ("False", "Requested", &*message)
+    );
+    assert_eq!(
+        with_another_database(world),
+        [(job, "earlier".to_owned())],
+        "it makes way for one that can work"
+    );
+}
+
+#[test]
+fn a_job_whose_next_pod_starts_after_a_failure_keeps_its_place() {
+    let resource = resource(&json!({}));
+    let mut world = namespace();
+    world.settle(&resource, |_| {});
+    let labels = json!({"batch.kubernetes.io/job-name": "placement-db-sync"});
+    let terminated = json!({"terminated": {"exitCode": 1, "reason": "Error"}});
+    let failed = json!({
+        "phase": "Failed", "initContainerStatuses": [{"name": "db-sync", "state": terminated}]
+    });
+    let url = "mysql+pymysql://p:x@other.example/placement";
+    let world = world.with_secret("db", &[("url", url)]).with_pod(
+        "a",
+        &labels,
+        "2026-01-01T00:00:01Z",
+        failed,
+    );
+    assert_eq!(look(&resource, &world).deletions.len(), 1);
+    let world = world.with_pod("b", &labels, "2026-01-01T00:00:02Z", starting());
+    assert_eq!(
+        look(&resource, &world).deletions,
+        [],
+        "it may change tables in a moment"
+    );
+}
+
 /// A PlacementAPI that has held other controllers' objects before. Its status does not show them.
 fn bound(more: &Value) -> PlacementApi {
     let mut resource = resource(more);
@@ -570,6 +723,57 @@ fn a_load_balancer_without_an_address_is_waited_for() {
 }
 
 #[test]
+fn all_that_is_missing_is_named_at_the_first_step_that_needs_some() {
+    let more = json!({
+        "tls": {"caBundleSecretName": "ca"}, "networkAttachments": ["storage", "tenant"],
+        "topologyRef": {"name": "zones"}
+    });
+    let message = |mut world: Namespace, step: Step| {
+        said(&world.settle(&resource(&more), well), step)
+            .2
+            .to_owned()
+    };
+    assert_eq!(
+        message(Namespace::default(), Step::Input),
+        "Input data resources missing: secret/db; also missing: secret/ca, Multus, infra-operator"
+    );
+    let served = || Namespace {
+        has_networks: true,
+        has_peers: true,
+        ..namespace()
+    };
+    assert_eq!(
+        message(served(), Step::TlsInput),
+        "TLSInput is missing: ca; also missing: NetworkAttachmentDefinition storage, NetworkAttachmentDefinition tenant, Topology zones"
+    );
+    let with_bundle = || served().with_secret("ca", &[("tls-ca-bundle.pem", "a")]);
+    assert_eq!(
+        message(with_bundle(), Step::NetworkAttachments),
+        "NetworkAttachment resources missing: storage; also missing: NetworkAttachmentDefinition tenant, Topology zones"
+    );
+    let network = kinds::NETWORK_ATTACHMENT_DEFINITION;
+    let with_networks =
+        with_bundle()
+            .with(network, "storage", &json!({}))
+            .with(network, "tenant", &json!({}));
+    assert!(message(with_networks, Step::Topology).ends_with("\"zones\" not found"));
+    // Where another mistake ends it, nothing is added.
+    let empty = served().with_secret("db", &[("url", "")]);
+    assert!(!message(empty, Step::Input).contains("missing"));
+    let peers = json!({
+        "secret": "osp-secret", "auth": {}, "database": null, "databaseInstance": "openstack"
+    });
+    assert_eq!(
+        said(
+            &Namespace::default().settle(&resource(&peers), well),
+            Step::Input
+        )
+        .2,
+        "Input data resources missing: secret/osp-secret; also missing: mariadb-operator, keystone-operator"
+    );
+}
+
+#[test]
 fn certificates_are_waited_for_and_a_bundle_is_missed() {
     let tls = json!({
         "tls": {
@@ -581,12 +785,20 @@ fn certificates_are_waited_for_and_a_bundle_is_missed() {
     let assessment = namespace().settle(&resource, well);
     assert_eq!(
         said(&assessment, Step::TlsInput),
-        ("False", "Error", "TLSInput is missing: ca")
+        (
+            "False",
+            "Error",
+            "TLSInput is missing: ca; also missing: secret/internal, secret/public"
+        )
     );
     let with_bundle = || namespace().with_secret("ca", &[("tls-ca-bundle.pem", "a")]);
     assert_eq!(
         said(&with_bundle().settle(&resource, well), Step::TlsInput),
-        ("False", "Requested", "TLSInput is missing: internal")
+        (
+            "False",
+            "Requested",
+            "TLSInput is missing: internal; also missing: secret/public"
+        )
     );
     let made = rcgen::generate_simple_self_signed(["placement".to_owned()]).unwrap();
     let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());

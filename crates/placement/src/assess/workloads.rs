@@ -1,11 +1,11 @@
 //! The workloads: the Services, the Job that prepares the database, the Deployment.
 
-use std::sync::Arc;
+use std::{cmp::Reverse, sync::Arc};
 
 use serde_json::Value;
 use weft_plan::{
     Live, ObjectKey, kinds,
-    rollout::{PodView, Rollout, last_words, rollout},
+    rollout::{PodView, Rollout, last_words, rollout, unexplained, with_causes},
 };
 
 use super::{End, Pending, Walk, direct::RETRY, object, told};
@@ -108,7 +108,7 @@ impl Walk<'_> {
             return Ok(());
         };
         let has_ended = ended(&other).is_some();
-        if has_ended || self.trouble(&wanted.name)?.is_some() {
+        if has_ended || self.only_fails(&wanted.name)? {
             self.assessment
                 .deletions
                 .push((wanted.clone(), Live::of(&other).uid().to_owned()));
@@ -141,25 +141,45 @@ impl Walk<'_> {
         self.take(Step::DbSync, Err(Pending::Unmade))
     }
 
-    /// Returns the reason why the latest pod of a Job does not run or has failed, in the pod's own
-    /// words.
+    /// Returns the reason why a pod of a Job does not run or has failed, in the pod's own words. The
+    /// latest pod that has a reason counts: after a failure, the next pod begins without one.
     fn trouble(&mut self, job: &str) -> Result<Option<String>, End> {
+        let pods = self.pods_of(job)?;
+        Ok(pods.iter().find_map(|pod| self.trouble_of(pod)))
+    }
+
+    /// Reports whether the latest pod of a Job does not run or has failed.
+    fn only_fails(&mut self, job: &str) -> Result<bool, End> {
+        let pods = self.pods_of(job)?;
+        let latest = pods.first();
+        Ok(latest.is_some_and(|pod| self.trouble_of(pod).is_some()))
+    }
+
+    /// Returns the pods of a Job that are not being deleted, the latest first.
+    fn pods_of(&mut self, job: &str) -> Result<Vec<Arc<Value>>, End> {
         let pods = told(
             Step::DbSync,
             self.world
                 .selected(kinds::POD, &format!("batch.kubernetes.io/job-name={job}")),
         );
-        let pods = self.take(Step::DbSync, pods.map(Option::unwrap_or_default))?;
-        let there = pods.iter().filter(|pod| !Live::of(pod).is_being_deleted());
-        let latest = there.max_by_key(|pod| (Live::of(pod).created(), Live::of(pod).name()));
-        let trouble = latest.and_then(|pod| {
-            Some((
-                Live::of(pod).name().to_owned(),
-                last_words(pod).or_else(|| PodView::of(pod)?.trouble)?,
-            ))
+        let mut pods = self.take(Step::DbSync, pods.map(Option::unwrap_or_default))?;
+        pods.retain(|pod| !Live::of(pod).is_being_deleted());
+        pods.sort_by_cached_key(|pod| {
+            let pod = Live::of(pod);
+            Reverse((pod.created().map(str::to_owned), pod.name().to_owned()))
         });
-        Ok(trouble
-            .map(|(pod, trouble)| format!("pod {pod}: {}: {}", trouble.reason, trouble.message)))
+        Ok(pods)
+    }
+
+    fn trouble_of(&self, pod: &Value) -> Option<String> {
+        let view = PodView::of(pod)?;
+        let own = last_words(pod).or_else(|| view.trouble.clone());
+        let trouble = match own {
+            None if view.is_starting => self.world.held_up(&view),
+            own => own,
+        }?;
+        let who = view.human();
+        Some(format!("{who}: {}: {}", trouble.reason, trouble.message))
     }
 
     /// The pods.
@@ -186,7 +206,10 @@ impl Walk<'_> {
         self.disclaim_topologies()?;
         self.attachments(&live, &pods);
         let views: Vec<_> = pods.iter().filter_map(|pod| PodView::of(pod)).collect();
-        let outcome = match rollout(&live, &views, &[], self.now) {
+        let explained = unexplained(&live, &views)
+            .and_then(|pod| Some(pod.with_trouble(self.world.held_up(pod)?)));
+        let views = with_causes(&views, explained.as_slice());
+        let outcome = match rollout(&live, views, &[], self.now) {
             Rollout::Ready => Ok(()),
             Rollout::Stuck { message, .. } => Err(Step::Deployment.fails(message).into()),
             Rollout::Progressing { .. }

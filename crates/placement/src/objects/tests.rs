@@ -13,7 +13,7 @@ use crate::{
     networks::NETWORKS,
 };
 
-#[path = "../../../operands/tests/common/needs.rs"]
+#[path = "../../../operands/src/tests/needs.rs"]
 mod needs;
 
 pub fn config(spec: &Value) -> Config {

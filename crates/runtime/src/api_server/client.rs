@@ -11,18 +11,26 @@
 
 use std::time::Duration;
 
+use http::Uri;
+use hyper::rt::{Read, Write};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
-    client::legacy::{Client as Http, connect::HttpConnector},
+    client::legacy::{
+        Client as Http,
+        connect::{Connection, HttpConnector},
+    },
     rt::TokioExecutor,
 };
 use kube::{
     Client, Config,
     client::{ClientBuilder, ConfigExt},
 };
-use tower::{BoxError, ServiceBuilder};
+use tower::{BoxError, Service, ServiceBuilder, util::MapResponseLayer};
 
-use crate::api_server::fence::{self, Fence};
+use crate::api_server::{
+    clock,
+    fence::{self, Fence},
+};
 
 /// How long a connection may lie idle and be used again. The API server closes it after 90 s, which
 /// is hyper's own limit too: a request sent just then would be lost.
@@ -42,12 +50,11 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 /// # Errors
 /// The configuration's certificates, tokens or headers cannot be used, or it asks for a proxy.
 pub fn connect(config: &Config, fence: &Fence) -> kube::Result<Client> {
-    if config.proxy_url.is_some() {
-        // Proxies are left to kube.
-        return Ok(ClientBuilder::try_from(config.clone())?
-            .with_layer(fence)
-            .build());
-    }
+    connect_by(config, fence, tcp())
+}
+
+/// Returns what makes connections over TCP for a client.
+pub fn tcp() -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -55,7 +62,29 @@ pub fn connect(config: &Config, fence: &Fence) -> kube::Result<Client> {
     tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
     tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
     tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
-    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
+    tcp
+}
+
+/// The same as [`connect`] over the connections of this connector, except where a proxy is set.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_by<C>(config: &Config, fence: &Fence, connector: C) -> kube::Result<Client>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+{
+    if config.proxy_url.is_some() {
+        // Proxies are left to kube.
+        return Ok(ClientBuilder::try_from(config.clone())?
+            .with_layer(fence)
+            .with_layer(&MapResponseLayer::new(clock::read))
+            .build());
+    }
+    let mut connector =
+        TimeoutConnector::new(config.rustls_https_connector_with_connector(connector)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
@@ -76,6 +105,7 @@ pub fn connect(config: &Config, fence: &Fence) -> kube::Result<Client> {
     Ok(
         ClientBuilder::new(service, config.default_namespace.clone())
             .with_layer(fence)
+            .with_layer(&MapResponseLayer::new(clock::read))
             .build(),
     )
 }

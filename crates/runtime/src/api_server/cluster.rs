@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use http::{Method, Request, header};
 use kube::{Client, core::Status};
+use rustls::CertificateError;
 use serde_json::{Value, json};
 use weft_plan::{Kind, Live, ObjectKey, report::FailureClass};
 
-use crate::api_server::fence::Closed;
+use crate::api_server::{answer, fence::Closed, web::root_cause};
 
 /// How long one request may take. An API server that needs longer is as good as gone, and the pass
 /// is tried again.
@@ -16,6 +17,9 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Asks for a list with nothing but the metadata of its objects.
 const METADATA_OF_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+/// The kind of an object of which only the metadata is asked for.
+const METADATA: &str = "PartialObjectMetadata";
 
 /// Objects in a page of a list that is read page by page.
 const PAGE: usize = 500;
@@ -38,6 +42,13 @@ pub enum Error {
     /// The connection failed. The request may have been carried out all the same.
     #[error("the API server cannot be reached: {0}")]
     Connection(String),
+    /// The answer is not the API server's: a part of one, or the page of a proxy. The request may
+    /// have been carried out all the same.
+    #[error("the answer of the API server cannot be used: {0}")]
+    Unreadable(String),
+    /// The certificate of the API server is not accepted, so nothing was sent.
+    #[error("the certificate of the API server is not accepted: {0}")]
+    Certificate(CertificateError),
 }
 
 /// Reports whether a webhook or an admission policy refuses the request. People lift such a refusal
@@ -84,7 +95,11 @@ impl Error {
                 400..=499 => FailureClass::Refused,
                 _ => FailureClass::Transient,
             },
-            Self::Timeout(_) | Self::Fenced | Self::Connection(_) => FailureClass::Transient,
+            Self::Timeout(_)
+            | Self::Fenced
+            | Self::Connection(_)
+            | Self::Unreadable(_)
+            | Self::Certificate(_) => FailureClass::Transient,
         }
     }
 
@@ -135,6 +150,16 @@ impl Error {
         }
     }
 
+    /// Reports whether none of the certificate authorities that the client trusts has signed the
+    /// certificate of the API server. With one of the same name and another key, as every kubeadm
+    /// makes one, the signature is what is wrong.
+    pub fn is_of_unknown_authority(&self) -> bool {
+        matches!(
+            self,
+            Self::Certificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)
+        )
+    }
+
     /// Reports whether the object is not there.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Api(status) if status.code == 404)
@@ -145,9 +170,14 @@ impl Error {
         matches!(self, Self::Api(status) if status.code == 409)
     }
 
+    /// Reports whether the API server refuses to let a second object control the same one.
+    pub(crate) fn is_second_controller(&self) -> bool {
+        matches!(self, Self::Api(status) if status.code == 422 && status.message.contains("Only one reference can have Controller set to true"))
+    }
+
     /// How long to wait before the same is tried once more, if the failure may be over by then: the
-    /// API server is overloaded and says for how long (`Retry-After`), stumbled, or its connection
-    /// broke.
+    /// API server is overloaded and says for how long (`Retry-After`), stumbled, its connection
+    /// broke, or its answer cannot be used.
     pub(crate) fn passes_in(&self) -> Option<Duration> {
         match self {
             Self::Api(status) if matches!(status.code, 429 | 500..=599) => {
@@ -158,8 +188,8 @@ impl Error {
                     .unwrap_or_default();
                 Some(Duration::from_secs(seconds.into()).max(BRIEFLY))
             }
-            Self::Connection(_) => Some(BRIEFLY),
-            Self::Api(_) | Self::Timeout(_) | Self::Fenced => None,
+            Self::Connection(_) | Self::Unreadable(_) => Some(BRIEFLY),
+            Self::Api(_) | Self::Timeout(_) | Self::Fenced | Self::Certificate(_) => None,
         }
     }
 
@@ -169,29 +199,37 @@ impl Error {
     }
 
     /// Reports whether a field cannot be changed on an existing object. The object must be
-    /// recreated.
+    /// recreated. An admission policy may say anything, and its words are no reason to delete an
+    /// object.
     pub(crate) fn is_immutable_field(&self) -> bool {
-        matches!(self, Self::Api(status) if status.code == 422 && (status.message.contains("field is immutable") || status.message.contains("cannot change roleRef")))
+        let says = |status: &Status| {
+            ["field is immutable", "cannot change roleRef"]
+                .iter()
+                .any(|words| status.message.contains(words))
+        };
+        matches!(self, Self::Api(status) if status.code == 422 && !is_denied_by_admission(status) && says(status))
     }
 }
 
 impl From<kube::Error> for Error {
     fn from(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) => Self::Api(status),
+            kube::Error::Api(status) => {
+                answer::status(status).map_or_else(Self::Unreadable, Self::Api)
+            }
+            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
+                Self::Unreadable(root_cause(&error).to_string())
+            }
             kube::Error::Service(inner) if inner.is::<Closed>() => Self::Fenced,
-            other => Self::Connection(root_cause(&other)),
+            other => {
+                let cause = root_cause(&other);
+                match cause.downcast_ref::<rustls::Error>() {
+                    Some(rustls::Error::InvalidCertificate(why)) => Self::Certificate(why.clone()),
+                    _ => Self::Connection(cause.to_string()),
+                }
+            }
         }
     }
-}
-
-/// The innermost message: the outer ones only say that something below failed.
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }
 
 /// A cluster, as whoever the client is.
@@ -230,7 +268,7 @@ impl Cluster {
     /// Reads an object. `None` if it is not there.
     pub async fn get(&self, key: &ObjectKey) -> Result<Option<Value>, Error> {
         match self.send(Method::GET, &path(key), None).await {
-            Ok(object) => Ok(Some(object)),
+            Ok(answer) => object(key, answer).map(Some),
             Err(e) if e.is_not_found() => Ok(None),
             Err(e) => Err(e),
         }
@@ -243,7 +281,9 @@ impl Cluster {
             "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
         );
         match self.call(request, None).await {
-            Ok(object) => Ok(Some(object)),
+            Ok(answer) => answer::object(answer, METADATA, &key.name)
+                .map(Some)
+                .map_err(Error::Unreadable),
             Err(e) if e.is_not_found() => Ok(None),
             Err(e) => Err(e),
         }
@@ -266,38 +306,29 @@ impl Cluster {
             }
             list => list?,
         };
-        let items = list["items"].as_array().cloned().unwrap_or_default();
-        Ok((
-            items.into_iter().map(|item| typed(item, kind)).collect(),
-            Live::of(&list).resource_version(),
-        ))
+        listed(list, kind)
     }
 
-    /// Of the objects of a kind, in every namespace, those that the owner with this uid owns.
-    /// Metadata only, page by page: there may be many others.
-    pub async fn owned_by(&self, kind: Kind, uid: &str) -> Result<Vec<Value>, Error> {
+    /// Of the objects of a kind, in every namespace, those that are wanted. Metadata only, page by
+    /// page: there may be many others.
+    pub async fn metadata_of(
+        &self,
+        kind: Kind,
+        is_wanted: impl Fn(&Value) -> bool,
+    ) -> Result<Vec<Value>, Error> {
         let (mut found, mut token) = (Vec::new(), String::new());
         loop {
             let url = format!("{}?limit={PAGE}&continue={token}", collection(kind, None));
             let request = Request::get(url).header(header::ACCEPT, METADATA_OF_LIST);
-            let mut list = match self.call(request, None).await {
+            let list = match self.call(request, None).await {
                 Err(error) if error.is_not_found() && kind.is_optional() => return Ok(found),
                 list => list?,
             };
-            let items = list["items"]
-                .as_array_mut()
-                .map(std::mem::take)
-                .unwrap_or_default();
-            let is_owned = |item: &Value| Live::of(item).is_owned_by(uid);
-            found.extend(
-                items
-                    .into_iter()
-                    .filter(is_owned)
-                    .map(|item| typed(item, kind)),
-            );
-            match list["metadata"]["continue"].as_str() {
-                Some(next) if !next.is_empty() => token = next.to_owned(),
-                _ => return Ok(found),
+            let next = list["metadata"]["continue"].as_str();
+            token = next.unwrap_or_default().to_owned();
+            found.extend(listed(list, kind)?.0.into_iter().filter(&is_wanted));
+            if token.is_empty() {
+                return Ok(found);
             }
         }
     }
@@ -321,7 +352,7 @@ impl Cluster {
         };
         let served = match self.send(Method::GET, &url, None).await {
             Err(error) if error.is_not_found() => return Ok(false),
-            served => served?,
+            served => answer::of_kind(served?, "APIResourceList").map_err(Error::Unreadable)?,
         };
         let resources = served["resources"].as_array();
         Ok(resources.is_some_and(|all| all.iter().any(|one| one["name"] == kind.plural)))
@@ -342,11 +373,7 @@ impl Cluster {
                 None,
             )
             .await?;
-        let items = list["items"].as_array().cloned().unwrap_or_default();
-        Ok((
-            items.into_iter().map(|item| typed(item, kind)).collect(),
-            Live::of(&list).resource_version(),
-        ))
+        listed(list, kind)
     }
 
     /// Server-side apply of an object that must not exist: if it does, that is a conflict. No
@@ -370,7 +397,7 @@ impl Cluster {
         body: &Value,
         manager: &str,
     ) -> Result<Value, Error> {
-        self.apply_at(&path(key), body, manager).await
+        self.apply_at(key, "", body, manager).await
     }
 
     /// The same for the status of an object that exists.
@@ -380,17 +407,20 @@ impl Cluster {
         body: &Value,
         manager: &str,
     ) -> Result<Value, Error> {
-        let path = format!("{}/status", path(key));
-        self.apply_at(&path, body, manager).await
+        self.apply_at(key, "/status", body, manager).await
     }
 
-    async fn apply_at(&self, path: &str, body: &Value, manager: &str) -> Result<Value, Error> {
-        let url = format!("{path}?fieldManager={manager}&force=true");
-        self.call(
-            Request::patch(url).header(header::CONTENT_TYPE, "application/apply-patch+yaml"),
-            Some(body),
-        )
-        .await
+    async fn apply_at(
+        &self,
+        key: &ObjectKey,
+        sub: &str,
+        body: &Value,
+        manager: &str,
+    ) -> Result<Value, Error> {
+        let url = format!("{}{sub}?fieldManager={manager}&force=true", path(key));
+        let request =
+            Request::patch(url).header(header::CONTENT_TYPE, "application/apply-patch+yaml");
+        object(key, self.call(request, Some(body)).await?)
     }
 
     /// A merge patch (RFC 7386), of the object or of a subresource such as `status`.
@@ -407,11 +437,9 @@ impl Cluster {
             format!("/{subresource}")
         };
         let url = format!("{}{sub}?fieldManager={manager}", path(key));
-        self.call(
-            Request::patch(url).header(header::CONTENT_TYPE, "application/merge-patch+json"),
-            Some(patch),
-        )
-        .await
+        let request =
+            Request::patch(url).header(header::CONTENT_TYPE, "application/merge-patch+json");
+        object(key, self.call(request, Some(patch)).await?)
     }
 
     /// A JSON patch (RFC 6902). Fails if one of its tests does.
@@ -422,11 +450,9 @@ impl Cluster {
         manager: &str,
     ) -> Result<Value, Error> {
         let url = format!("{}?fieldManager={manager}", path(key));
-        self.call(
-            Request::patch(url).header(header::CONTENT_TYPE, "application/json-patch+json"),
-            Some(patch),
-        )
-        .await
+        let request =
+            Request::patch(url).header(header::CONTENT_TYPE, "application/json-patch+json");
+        object(key, self.call(request, Some(patch)).await?)
     }
 
     /// Takes a finalizer off an object that was just read. Nothing if it has none such or is gone.
@@ -487,11 +513,8 @@ impl Cluster {
             "{}?fieldManager={manager}",
             collection(key.kind, key.namespace.as_deref())
         );
-        self.call(
-            Request::post(url).header(header::CONTENT_TYPE, "application/json"),
-            Some(body),
-        )
-        .await
+        let request = Request::post(url).header(header::CONTENT_TYPE, "application/json");
+        object(key, self.call(request, Some(body)).await?)
     }
 
     /// Replaces an object. `metadata.resourceVersion` in the body must be the current one.
@@ -502,11 +525,8 @@ impl Cluster {
         manager: &str,
     ) -> Result<Value, Error> {
         let url = format!("{}?fieldManager={manager}", path(key));
-        self.call(
-            Request::put(url).header(header::CONTENT_TYPE, "application/json"),
-            Some(body),
-        )
-        .await
+        let request = Request::put(url).header(header::CONTENT_TYPE, "application/json");
+        object(key, self.call(request, Some(body)).await?)
     }
 
     /// Deletes the object with this uid, its dependents in the background. Returns what is left of
@@ -518,8 +538,10 @@ impl Cluster {
             "propagationPolicy": "Background"
         });
         match self.send(Method::DELETE, &path(key), Some(&options)).await {
-            Ok(object) if object["kind"] == "Status" => Ok(None),
-            Ok(object) => Ok(Some(object).filter(|object| Live::of(object).is_being_deleted())),
+            Ok(answer) if answer["kind"] == "Status" => Ok(None),
+            Ok(answer) => {
+                Ok(Some(object(key, answer)?).filter(|object| Live::of(object).is_being_deleted()))
+            }
             Err(e) if e.is_not_found() => Ok(None),
             // Another uid, or the API server could not do it just now: it says the same of both.
             Err(e) if e.is_conflict() => match self.get(key).await? {
@@ -533,7 +555,8 @@ impl Cluster {
     /// Asks for a review, such as a TokenReview: `path` is that of its kind. Nothing is stored.
     /// Returns it with its status.
     pub async fn review(&self, path: &str, body: &Value) -> Result<Value, Error> {
-        self.send(Method::POST, path, Some(body)).await
+        let answer = self.send(Method::POST, path, Some(body)).await?;
+        answer::of_kind(answer, Live::of(body).kind()).map_err(Error::Unreadable)
     }
 
     async fn send(&self, method: Method, url: &str, body: Option<&Value>) -> Result<Value, Error> {
@@ -572,6 +595,19 @@ impl Cluster {
             repeats -= 1;
         }
     }
+}
+
+/// The answer to a request about one object.
+fn object(key: &ObjectKey, answer: Value) -> Result<Value, Error> {
+    answer::object(answer, key.kind.kind, &key.name).map_err(Error::Unreadable)
+}
+
+/// The objects of a list, and the resourceVersion at which these were all.
+fn listed(list: Value, kind: Kind) -> Result<(Vec<Value>, u64), Error> {
+    let version = Live::of(&list).resource_version();
+    let items = answer::items(list).map_err(Error::Unreadable)?;
+    let objects = items.into_iter().map(|item| typed(item, kind));
+    Ok((objects.collect(), version))
 }
 
 /// List items carry no type of their own.
@@ -623,6 +659,10 @@ mod tests {
             "as the API server asks for"
         );
         assert_eq!(Error::Connection("cut".into()).passes_in(), Some(BRIEFLY));
+        assert_eq!(
+            Error::Unreadable("a page".into()).passes_in(),
+            Some(BRIEFLY)
+        );
         for error in [
             status(403, 0),
             status(409, 0),
@@ -631,6 +671,25 @@ mod tests {
             Error::Fenced,
         ] {
             assert_eq!(error.passes_in(), None, "{error}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_used_is_no_verdict() {
+        let cut = serde_json::from_str::<Value>(r#"{"kind": "PodLi"#).unwrap_err();
+        let page = kube::core::Status::failure("<html>", "Failed to parse error data");
+        for error in [
+            kube::Error::SerdeError(cut),
+            kube::Error::FromUtf8(String::from_utf8(vec![0xff]).unwrap_err()),
+            kube::Error::Api(Box::new(page.with_code(404))),
+        ] {
+            let error = Error::from(error);
+            assert!(
+                matches!(error, Error::Unreadable(_))
+                    && error.class() == FailureClass::Transient
+                    && !error.is_not_found(),
+                "{error:?}"
+            );
         }
     }
 

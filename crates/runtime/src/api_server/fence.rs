@@ -3,19 +3,21 @@
 //!
 //! A process that was stopped (a paused machine, SIGSTOP) and wakes after its lease has passed
 //! still believes what it believed before. So the lease's end is checked where requests leave, at
-//! the last moment, not where decisions are made.
+//! the last moment, not where decisions are made. Its clock counts the time of a suspension.
 
 use std::{
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures::future::{Either, Ready, ready};
 use http::{Method, Request};
 use http_body::{Body, Frame, SizeHint};
 use tower::{BoxError, Layer, Service};
+
+use crate::boot_clock::BootInstant;
 
 /// The request was not sent: this replica is not, or no longer, the leader.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +27,7 @@ pub struct Closed;
 /// Until when writes may pass.
 #[derive(Clone, Debug, Default)]
 pub struct Fence {
-    open_until: Arc<Mutex<Option<Instant>>>,
+    open_until: Arc<Mutex<Option<BootInstant>>>,
 }
 
 impl Fence {
@@ -33,12 +35,12 @@ impl Fence {
     pub fn open() -> Self {
         const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
         let fence = Self::default();
-        fence.open_until(Instant::now() + CENTURY);
+        fence.open_until(BootInstant::now() + CENTURY);
         fence
     }
 
     /// Lets writes pass until then.
-    pub(crate) fn open_until(&self, deadline: Instant) {
+    pub(crate) fn open_until(&self, deadline: BootInstant) {
         *self.lock() = Some(deadline);
     }
 
@@ -50,7 +52,7 @@ impl Fence {
     /// Reports whether a write may pass now.
     pub fn is_open(&self) -> bool {
         self.lock()
-            .is_some_and(|deadline| Instant::now() < deadline)
+            .is_some_and(|deadline| BootInstant::now() < deadline)
     }
 
     /// The request with a body that ends with an error if the fence is closed when it is sent:
@@ -61,7 +63,7 @@ impl Fence {
         request.map(|body| Guarded { body, fence })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<BootInstant>> {
         self.open_until
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -202,16 +204,16 @@ mod tests {
             Method::POST,
             "/apis/authorization.k8s.io/v1/subjectaccessreviews"
         )));
-        fence.open_until(Instant::now() + Duration::from_secs(60));
+        fence.open_until(BootInstant::now() + Duration::from_secs(60));
         assert!(!fence.stops(&write));
-        fence.open_until(Instant::now());
+        fence.open_until(BootInstant::now());
         assert!(fence.stops(&write));
     }
 
     #[tokio::test]
     async fn a_write_that_is_under_way_ends_when_the_fence_closes() {
         let fence = Fence::default();
-        fence.open_until(Instant::now() + Duration::from_secs(60));
+        fence.open_until(BootInstant::now() + Duration::from_secs(60));
         let guarded = |method| {
             let request = Request::builder()
                 .method(method)

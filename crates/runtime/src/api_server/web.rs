@@ -107,15 +107,21 @@ fn certificates(bundle: &[u8]) -> Result<Vec<Vec<u8>>, WebError> {
 /// hyper's own words say no more than "client error (Connect)": the cause is at the end of the
 /// chain.
 fn failed(error: &hyper_util::client::legacy::Error) -> WebError {
-    let mut last: &(dyn Error + 'static) = error;
-    while let Some(cause) = cause(last) {
-        last = cause;
-    }
+    let last = root_cause(error);
     if last.is::<rustls::Error>() {
         WebError::Certificate(last.to_string())
     } else {
         WebError::Connection(last.to_string())
     }
+}
+
+/// The innermost error: the outer ones only say that something below failed.
+pub(super) fn root_cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    let mut last = error;
+    while let Some(cause) = cause(last) {
+        last = cause;
+    }
+    last
 }
 
 /// An error of the system that holds another one names the cause of that as its own, and not that

@@ -12,7 +12,8 @@ use kube::{
 };
 use serde_json::Value;
 use weft_plan::{
-    Domain, Facts, Input, Inventory, Kind, Live, OWNER_LABEL, ObjectKey, Owner, condition, kinds,
+    Domain, Facts, Input, Inventory, Kind, Live, OWNER_LABEL, ObjectKey, Owner, condition, dropped,
+    kinds,
     report::Blocked,
     rollout::{self, PodView, Rollout},
     text,
@@ -25,7 +26,10 @@ use crate::{
         presence::{self, Leader},
         reader::Reader,
     },
-    reconcile::stored::inventory_key,
+    reconcile::{
+        starts::{self, CORE_EVENT},
+        stored::inventory_key,
+    },
 };
 
 /// The state of a resource.
@@ -77,7 +81,7 @@ impl Overview {
         let status = &self.resource["status"];
         let (ready, available) = (condition(status, "Ready"), condition(status, "Available"));
         let holds = |condition: &Value| condition["status"] == "True";
-        about(status)
+        (about(status) || self.lacks_generation())
             && (ready.is_some() || available.is_some())
             && ready.is_none_or(holds)
             && available.is_none_or(|available| holds(available) && about(available))
@@ -94,6 +98,14 @@ impl Overview {
     /// Reports whether status was written about the current generation.
     pub fn is_seen(&self) -> bool {
         Live::of(&self.resource).observed_generation() >= self.generation()
+            || self.lacks_generation()
+    }
+
+    /// Reports whether status cannot name a generation, because the definition lacks the field.
+    fn lacks_generation(&self) -> bool {
+        let status = &self.resource["status"];
+        status["observedGeneration"].is_null()
+            && condition(status, dropped::CONDITION).is_some_and(|one| one["status"] == "True")
     }
 
     /// Reports whether the resource is being deleted.
@@ -316,7 +328,13 @@ async fn workload(
         ),
         _ => (count("/status/readyReplicas"), count("/spec/replicas")),
     };
-    let mut rollout = rollout::rollout(live, pods, &missing(reader, live).await, now);
+    let missing = missing(reader, live).await;
+    let explained = match rollout::unexplained(live, pods) {
+        Some(pod) => held_up(reader, pod).await,
+        None => None,
+    };
+    let explained_pods = rollout::with_causes(pods, explained.as_slice());
+    let mut rollout = rollout::rollout(live, explained_pods, &missing, now);
     if matches!(rollout, Rollout::Progressing { .. })
         && rollout::lacks_pods(live, pods)
         && let Some(event) = failed_create(reader, live).await
@@ -333,15 +351,6 @@ async fn workload(
     }
 }
 
-/// Events, by the API that Kubernetes' ClusterRole `view` lets users read.
-const CORE_EVENT: Kind = Kind {
-    group: "",
-    version: "v1",
-    kind: "Event",
-    plural: "events",
-    namespaced: true,
-};
-
 /// Returns the latest event that says why the pods of a workload cannot be created, such as a quota
 /// or the rules of Pod Security. `None` if there is none, or the user may not read it.
 async fn failed_create(reader: &Reader, workload: &Value) -> Option<Value> {
@@ -357,6 +366,17 @@ async fn failed_create(reader: &Reader, workload: &Value) -> Option<Value> {
     events
         .into_iter()
         .max_by(|a, b| text(a, "lastTimestamp").cmp(text(b, "lastTimestamp")))
+}
+
+/// Returns a pod with the cause why it does not start, by its events, as its trouble. `None` if they
+/// have none, or the user may not read them.
+async fn held_up(reader: &Reader, pod: &PodView) -> Option<PodView> {
+    let query = starts::about(pod);
+    let events = reader
+        .list(CORE_EVENT, Some(&pod.namespace), &query)
+        .await
+        .ok()?;
+    Some(pod.with_trouble(rollout::held_up(&events)?))
 }
 
 /// Returns objects that a workload needs and that do not exist. A user who may not read Secrets

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use weft_plan::{
-    COMPONENT_LABEL, Domain, Kind, Live, ObjectKey, is_at_rest, kinds, report::Blocked,
+    COMPONENT_LABEL, Domain, Kind, Live, ObjectKey, is_at_rest, is_object_name, kinds,
+    report::Blocked,
 };
 
 use crate::{
     api_server::cluster::{Cluster, Error},
     inspect::reader::Reader,
+    leader::lease::{is_of_weft, trusted},
     reconcile::originals,
 };
 
@@ -23,8 +25,12 @@ pub struct Operator {
     pub uid: String,
     /// The image of its first container.
     pub image: String,
+    /// When this image is pulled. Empty if the workload does not say it.
+    pub pull_policy: String,
     /// How many pods are wanted.
     pub replicas: i64,
+    /// The arguments of its container.
+    pub arguments: Vec<String>,
     /// The domains that it serves.
     pub domains: Vec<String>,
     /// The environment of its container, as far as the Deployment shows it.
@@ -32,42 +38,49 @@ pub struct Operator {
 }
 
 impl Operator {
-    fn of(workload: &Value) -> Option<Self> {
+    /// Reads a Deployment or a DaemonSet. `None` if it has no container.
+    pub fn of(workload: &Value) -> Option<Self> {
         let container = workload.pointer("/spec/template/spec/containers/0")?;
         let key = ObjectKey::of(workload)?;
         let replicas = match key.kind {
             kinds::DAEMON_SET => workload.pointer("/status/desiredNumberScheduled"),
             _ => workload.pointer("/spec/replicas"),
         };
-        let namespace = key.namespace.clone().unwrap_or_default();
-        let value = |variable: &Value| match variable
-            .pointer("/valueFrom/fieldRef/fieldPath")
-            .and_then(Value::as_str)
-        {
-            Some("metadata.namespace") => Some(namespace.clone()),
-            Some(_) => None,
-            None => variable["value"].as_str().map(str::to_owned),
-        };
-        let variables = container["env"].as_array().into_iter().flatten();
+        let text = |field: &str| container[field].as_str().unwrap_or_default().to_owned();
+        let arguments = container["args"].as_array().into_iter().flatten();
+        let arguments: Vec<&str> = arguments.filter_map(Value::as_str).collect();
         Some(Self {
             uid: Live::of(workload).uid().to_owned(),
-            image: container["image"].as_str().unwrap_or_default().to_owned(),
+            image: text("image"),
+            pull_policy: text("imagePullPolicy"),
             replicas: replicas.and_then(Value::as_i64).unwrap_or(1),
-            domains: domains(
-                container["args"]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .filter_map(Value::as_str),
-            ),
-            environment: variables
-                .filter_map(|variable| {
-                    Some((variable["name"].as_str()?.to_owned(), value(variable)?))
-                })
-                .collect(),
+            domains: domains(arguments.iter().copied()),
+            arguments: arguments.into_iter().map(str::to_owned).collect(),
+            environment: environment(workload),
             workload: key,
         })
     }
+}
+
+/// The environment of a workload's first container, as far as the workload shows it.
+pub fn environment(workload: &Value) -> BTreeMap<String, String> {
+    let namespace = Live::of(workload).namespace();
+    let value = |variable: &Value| match variable
+        .pointer("/valueFrom/fieldRef/fieldPath")
+        .and_then(Value::as_str)
+    {
+        Some("metadata.namespace") => Some(namespace.to_owned()),
+        Some(_) => None,
+        None => variable["value"].as_str().map(str::to_owned),
+    };
+    let variables = workload
+        .pointer("/spec/template/spec/containers/0/env")
+        .and_then(Value::as_array);
+    variables
+        .into_iter()
+        .flatten()
+        .filter_map(|variable| Some((variable["name"].as_str()?.to_owned(), value(variable)?)))
+        .collect()
 }
 
 /// The domains on the operator's command line.
@@ -173,16 +186,53 @@ async fn admission(reader: &Reader, domain: &dyn Domain) -> Result<Vec<Value>, E
 pub struct Leader {
     /// `spec.holderIdentity`: the replica's name and something random.
     pub identity: String,
+    /// True if the holder is nobody: no operator of Weft, and no pod of the operator's namespace.
+    /// False for a user who may not read pods.
+    pub is_ghost: bool,
     /// When it last renewed its lease, by its own clock.
     pub renewed: Timestamp,
-    /// How long the lease lasts from then on.
+    /// How long the lease lasts from then on, as far as candidates trust it.
     pub lasts: SignedDuration,
 }
 
 impl Leader {
-    /// Reports whether the Lease has not expired.
+    /// Reports whether the holder leads: it is no ghost, and the Lease has not expired.
     pub fn is_alive(&self, now: Timestamp) -> bool {
-        now.duration_since(self.renewed) <= self.lasts
+        !self.is_ghost && now.duration_since(self.renewed) <= self.lasts
+    }
+
+    /// Returns why nobody leads by this Lease, whose holder is a ghost, for people.
+    pub fn ghost(&self, lease: &ObjectKey) -> String {
+        format!(
+            "the Lease is held by {}, which is neither an operator of Weft nor a pod in {}",
+            self.identity,
+            lease.namespace.as_deref().unwrap_or_default()
+        )
+    }
+
+    /// Returns the name of the pod that the identity begins with. `None` if no pod can have this
+    /// name, which must then not become a part of a URL.
+    fn pod(&self) -> Option<&str> {
+        // A name of a pod has no `_`, and client-go puts one behind it, too.
+        let name = self.identity.split('_').next()?;
+        is_object_name(name).then_some(name)
+    }
+}
+
+/// Reports whether the holder of a Lease is nobody, see [`Leader::is_ghost`].
+///
+/// An operator of Weft needs no pod. It may run outside of the cluster. During a failover the pod is
+/// gone and the Lease has not expired yet.
+async fn is_ghost(reader: &Reader, namespace: &str, lease: &Value, leader: &Leader) -> bool {
+    if is_of_weft(lease) {
+        return false;
+    }
+    match leader.pod() {
+        Some(pod) => {
+            let pod = ObjectKey::new(kinds::POD, namespace, pod);
+            reader.exists_extra(&pod).await == Some(false)
+        }
+        None => true,
     }
 }
 
@@ -206,13 +256,17 @@ pub async fn leader_as_seen(
     namespace: &str,
     domain: &dyn Domain,
 ) -> Result<Option<Leader>, Error> {
-    Ok(reader
-        .get(&lease_key(namespace, domain))
-        .await?
-        .as_ref()
-        .and_then(leader_of))
+    let Some(lease) = reader.get(&lease_key(namespace, domain)).await? else {
+        return Ok(None);
+    };
+    let Some(mut leader) = leader_of(&lease) else {
+        return Ok(None);
+    };
+    leader.is_ghost = is_ghost(reader, namespace, &lease, &leader).await;
+    Ok(Some(leader))
 }
 
+/// Returns the holder of a Lease, before anybody has looked whether it is a ghost.
 fn leader_of(lease: &Value) -> Option<Leader> {
     let spec = &lease["spec"];
     Some(Leader {
@@ -220,8 +274,9 @@ fn leader_of(lease: &Value) -> Option<Leader> {
             .as_str()
             .filter(|identity| !identity.is_empty())?
             .to_owned(),
+        is_ghost: false,
         renewed: spec["renewTime"].as_str()?.parse().ok()?,
-        lasts: SignedDuration::from_secs(spec["leaseDurationSeconds"].as_i64()?),
+        lasts: trusted(lease).try_into().ok()?,
     })
 }
 
@@ -300,5 +355,59 @@ mod tests {
         .unwrap();
         assert!(leader.is_alive("2026-01-01T00:00:30Z".parse().unwrap()));
         assert!(!leader.is_alive("2026-01-01T00:00:31Z".parse().unwrap()));
+        let ghost = leader_of(&json!({
+            "spec": {
+                "holderIdentity": "ghost", "renewTime": "2026-01-01T00:00:00.000000Z",
+                "leaseDurationSeconds": 2_000_000_000
+            }
+        }))
+        .unwrap();
+        assert!(!ghost.is_alive("2026-01-01T00:05:01Z".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_ghost_does_not_lead() {
+        let mut leader = leader_of(&json!({
+            "spec": {
+                "holderIdentity": "ghost", "renewTime": "2026-01-01T00:00:00.000000Z",
+                "leaseDurationSeconds": 30
+            }
+        }))
+        .unwrap();
+        let now = "2026-01-01T00:00:01Z".parse().unwrap();
+        assert!(leader.is_alive(now));
+        leader.is_ghost = true;
+        assert!(!leader.is_alive(now));
+        assert_eq!(
+            leader.ghost(&ObjectKey::new(kinds::LEASE, "n", "weft-addons")),
+            "the Lease is held by ghost, which is neither an operator of Weft nor a pod in n"
+        );
+    }
+
+    #[test]
+    fn the_pod_of_a_holder_is_read_from_its_identity() {
+        let pod = |identity: &str| {
+            let leader = leader_of(&json!({
+                "spec": {
+                    "holderIdentity": identity, "renewTime": "2026-01-01T00:00:00.000000Z",
+                    "leaseDurationSeconds": 30
+                }
+            }))
+            .unwrap();
+            leader.pod().map(str::to_owned)
+        };
+        for (identity, name) in [
+            (
+                "weft-operator-7d9c5b6f4-x2k8p_a-uid_000000ab",
+                "weft-operator-7d9c5b6f4-x2k8p",
+            ),
+            ("weft.example_1", "weft.example"),
+            ("ghost", "ghost"),
+        ] {
+            assert_eq!(pod(identity).as_deref(), Some(name));
+        }
+        for identity in ["_ghost", "..", "a/b", "a b", "a?watch=1", "Ghost"] {
+            assert_eq!(pod(identity), None, "{identity}");
+        }
     }
 }

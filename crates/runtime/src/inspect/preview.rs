@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use jiff::Timestamp;
 use serde_json::Value;
 use weft_plan::{
     Decision, Deviation, Difference, Fact, Facts, Freeze, Inventory, Kind, Live, Manifest, Notice,
@@ -15,11 +14,11 @@ use weft_plan::{
 };
 
 use crate::{
-    api_server::cluster::Error,
+    api_server::{clock, cluster::Error},
     inspect::presence,
     reconcile::{
         apply::waiting,
-        certificates, decide,
+        certificates, decide, dependents,
         objects::Objects,
         seniority,
         set::SetObjects,
@@ -201,20 +200,8 @@ pub async fn apply(
     let with_owner = |units| owned(units, &objects.owner, |unit| objects.set.outlives(unit));
     let (mut units, mut others) = (with_owner(one.units.clone()), with_owner(other.units));
     let live = certificates::read(objects, &one.certificates).await;
-    let filled = certificates::fill(
-        objects,
-        &one.certificates,
-        &live,
-        &mut units,
-        Timestamp::now(),
-    );
-    certificates::fill(
-        objects,
-        &one.certificates,
-        &live,
-        &mut others,
-        Timestamp::now(),
-    );
+    let filled = certificates::fill(objects, &one.certificates, &live, &mut units, clock::now());
+    certificates::fill(objects, &one.certificates, &live, &mut others, clock::now());
     let wanted = Inventory::of(&units, &one.made_by_operands, one.decided);
     let waiting = waiting(&filled.failures, &one.waits);
     let paused = drift::pause(resource).map(str::to_owned);
@@ -264,6 +251,19 @@ pub async fn apply(
             .any(|unit| unit.name == name && unit.changes.iter().any(waits))
     };
     let mut surplus = stored.inventory.surplus(&wanted, &facts, held);
+    let is_leaving = |unit: &str| stored.inventory.has_lost(unit, &wanted);
+    let kept = dependents::obstacles(objects, resource, is_leaving).await;
+    surplus.retain(|key| !dependents::is_of(&kept, key, &stored.inventory));
+    preview
+        .notices
+        .extend(kept.into_iter().map(|(unit, obstacle)| Notice {
+            about: unit.to_owned(),
+            message: format!(
+                "stays: {} {}",
+                obstacle.object.human(),
+                obstacle.blocker.unwrap_or_default()
+            ),
+        }));
     surplus.sort_by_key(|key| std::cmp::Reverse(Stage::of(key.kind)));
     preview.removals = removals(objects, surplus).await?;
     Ok(preview)
@@ -384,6 +384,8 @@ pub async fn facts(objects: &Objects) -> Result<(Facts, Vec<Notice>), Error> {
                 facts.nodes_unknown |= fact == Fact::Nodes;
                 notices.push(unseen(kind, &error));
             }
+            // An older cluster. The operator decides without this fact, too.
+            Err(error) if fact == Fact::ServiceCidr && error.is_not_found() => {}
             Err(error) => return Err(error),
         }
     }

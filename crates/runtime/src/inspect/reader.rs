@@ -161,4 +161,11 @@ impl Reader {
         let found = self.permitted(found, key.kind, key.namespace.as_deref(), true);
         found.ok()?.map(|found| found.is_some())
     }
+
+    /// Reports whether an object exists. `None` if that cannot be known. Unlike others, an object
+    /// that the user may not read does not count as unread: the answer is complete without it.
+    pub async fn exists_extra(&self, key: &ObjectKey) -> Option<bool> {
+        let found = self.cluster.get_metadata(key).await;
+        found.ok().map(|found| found.is_some())
+    }
 }

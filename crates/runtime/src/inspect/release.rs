@@ -1,7 +1,7 @@
 //! Giving a resource and its objects back to the operator that Weft replaced: everything goes on
 //! running as it is.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use weft_plan::{Live, OWNER_LABEL, ObjectKey, release_patch};
 
 use crate::{
@@ -25,6 +25,18 @@ pub struct Entry {
     pub object: ObjectKey,
     /// True if the object outlives the resource, so that nothing owns it.
     outlives: bool,
+    /// The place of the other operator's record, if this is Weft's record in another place.
+    moves_to: Option<ObjectKey>,
+}
+
+impl Entry {
+    fn new(object: ObjectKey, outlives: bool) -> Self {
+        Self {
+            object,
+            outlives,
+            moves_to: None,
+        }
+    }
 }
 
 /// Returns the objects to give back in order: the objects and the record, the resource, then Weft's
@@ -40,34 +52,30 @@ pub async fn release_list(
     let inventory = stored::read(objects, namespace).await?.inventory;
     let domain = &*objects.set;
     let record = domain.record(&objects.owner.name).map(|(key, _)| Entry {
-        object: key,
-        outlives: domain.is_forced_without_record(),
+        moves_to: domain.original_record(&objects.owner.name),
+        ..Entry::new(key, domain.is_forced_without_record())
     });
-    let entries = inventory.objects.into_iter().map(|(object, unit)| Entry {
-        object,
-        outlives: domain.outlives(&unit),
-    });
+    let entries = inventory
+        .objects
+        .into_iter()
+        .map(|(object, unit)| Entry::new(object, domain.outlives(&unit)));
     let mut list = Vec::new();
     for entry in entries.chain(record) {
         let live = objects.live(&entry.object).await?;
         if live.is_some_and(|live| {
-            release_patch(&entry.object, &live, &objects.owner, entry.outlives).is_some()
+            entry.moves_to.is_some()
+                || release_patch(&entry.object, &live, &objects.owner, entry.outlives).is_some()
         }) {
             list.push(entry);
         }
     }
     if Live::of(resource).has_finalizer(FINALIZER) {
-        list.push(Entry {
-            object: ObjectKey::new(objects.owner.kind, "", &objects.owner.name),
-            outlives: false,
-        });
+        let resource = ObjectKey::new(objects.owner.kind, "", &objects.owner.name);
+        list.push(Entry::new(resource, false));
     }
     for object in own(objects, namespace) {
         if objects.live(&object).await?.is_some() {
-            list.push(Entry {
-                object,
-                outlives: false,
-            });
+            list.push(Entry::new(object, false));
         }
     }
     Ok(list)
@@ -90,10 +98,7 @@ pub async fn labelled_list(objects: &Objects, namespace: &str) -> Result<Vec<Ent
             .filter_map(|live| Some((ObjectKey::of(live)?, live)));
         let ours =
             keys.filter(|(key, live)| release_patch(key, live, &objects.owner, false).is_some());
-        list.extend(ours.map(|(object, _)| Entry {
-            object,
-            outlives: false,
-        }));
+        list.extend(ours.map(|(object, _)| Entry::new(object, false)));
     }
     Ok(list)
 }
@@ -125,7 +130,11 @@ pub async fn release(
         let Some(live) = objects.live(key).await? else {
             return Ok(());
         };
-        if own(objects, namespace).contains(key) {
+        if let Some(place) = &entry.moves_to {
+            let data = json!({"data": live["data"]});
+            write_record(objects, place, data).await?;
+        }
+        if entry.moves_to.is_some() || own(objects, namespace).contains(key) {
             objects.delete(key, Live::of(&live).uid()).await?;
             return Ok(());
         }
@@ -144,4 +153,18 @@ pub async fn release(
         }
     }
     last.map_or(Ok(()), Err)
+}
+
+/// Writes the record where the other operator continues from it.
+async fn write_record(objects: &Objects, place: &ObjectKey, mut body: Value) -> Result<(), Error> {
+    let (cluster, manager) = (&objects.cluster, objects.owner.manager.as_str());
+    match cluster.merge_patch(place, "", &body, manager).await {
+        Err(error) if error.is_not_found() => {
+            body["apiVersion"] = place.kind.api_version().into();
+            body["kind"] = place.kind.kind.into();
+            body["metadata"] = json!({"namespace": place.namespace, "name": place.name});
+            cluster.apply_new(place, &body, manager).await.map(drop)
+        }
+        written => written.map(drop),
+    }
 }

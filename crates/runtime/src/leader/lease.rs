@@ -24,11 +24,17 @@ use weft_plan::{Live, ObjectKey, kinds};
 
 use crate::{
     api_server::{
+        clock,
         cluster::{Cluster, Error},
         fence::Fence,
     },
+    boot_clock::BootInstant,
     store::rewind::Rewind,
 };
+
+/// The longest duration of a lease, and how long a candidate waits at most for one that is idle. A
+/// lease with a huge duration whose holder is gone would else stop the operator for ever.
+pub const LONGEST: Duration = Duration::from_secs(5 * 60);
 
 /// How a lease is held.
 #[derive(Clone, Debug)]
@@ -37,8 +43,7 @@ pub struct LeaseConfig {
     pub namespace: String,
     /// Name of the Lease, `weft-<domain>`.
     pub name: String,
-    /// This candidate: the pod's name, its UID if it is known, and something random, so that a
-    /// restarted process is another candidate.
+    /// This candidate: an [`identity`] with the pod's name and, if it is known, its UID.
     pub identity: String,
     /// How the identities of all processes of this pod begin, if its UID is known. A container
     /// starts after its last process has ended, so a lease of such a process is free.
@@ -66,6 +71,16 @@ struct History {
 }
 
 impl History {
+    /// Notes the lease as this candidate is about to write it. The clock may have been set back since
+    /// the last renewal. The data has not gone back in time then, so that renewal proves nothing any
+    /// more.
+    fn sends(&mut self, lease: &Value) {
+        let written = self.written.as_ref();
+        if written.is_some_and(|written| is_earlier(lease, written)) {
+            self.written = None;
+        }
+    }
+
     /// Notes the lease as this candidate has written it.
     fn wrote(&mut self, lease: &Value) {
         self.read(lease);
@@ -77,23 +92,28 @@ impl History {
         let version = Live::of(lease).resource_version();
         // Other writes may have brought the restored data to a higher version by now. Nobody else
         // renews a lease in the name of this candidate.
-        let renewed = |lease: &Value| {
-            lease["spec"]["renewTime"]
-                .as_str()
-                .and_then(|time| time.parse::<Timestamp>().ok())
-        };
         let is_older = |written: &Value| {
             let same = Live::of(written).uid() == Live::of(lease).uid()
                 && holder(written) == holder(lease);
-            same && renewed(lease)
-                .zip(renewed(written))
-                .is_some_and(|(now, before)| now < before)
+            same && is_earlier(lease, written)
         };
         if version < self.version || self.written.as_ref().is_some_and(is_older) {
             (self.rewound, self.written) = (true, None);
         }
         self.version = version;
     }
+}
+
+/// Reports whether a lease was renewed before the other one, by the times that they hold.
+fn is_earlier(lease: &Value, other: &Value) -> bool {
+    let renewed = |lease: &Value| {
+        lease["spec"]["renewTime"]
+            .as_str()
+            .and_then(|time| time.parse::<Timestamp>().ok())
+    };
+    renewed(lease)
+        .zip(renewed(other))
+        .is_some_and(|(one, other)| one < other)
 }
 
 /// Tries to become and stay the leader until `stop`, then gives the lease back. `leading` says
@@ -169,7 +189,7 @@ async fn hold(
     cluster: &Cluster,
     (observed, history): (&mut Option<Observed>, &mut History),
     leads: bool,
-) -> Result<Option<Instant>, Error> {
+) -> Result<Option<BootInstant>, Error> {
     // The holder knows what it wrote: it renews without reading.
     match look(config, key, cluster, (&mut *observed, &mut *history), leads).await {
         // Another candidate was quicker, another client wrote something else on the Lease, or the
@@ -188,21 +208,19 @@ async fn look(
     cluster: &Cluster,
     (observed, history): (&mut Option<Observed>, &mut History),
     knows: bool,
-) -> Result<Option<Instant>, Error> {
+) -> Result<Option<BootInstant>, Error> {
     let live = match observed.as_ref().filter(|_| knows) {
         Some(seen) => Some(seen.record.clone()),
         None => in_time(config, cluster.get(key))
             .await?
             .inspect(|live| history.read(live)),
     };
-    let now = Instant::now();
+    let (now, asked) = (Instant::now(), BootInstant::now());
     let written = match live {
         None => {
-            in_time(
-                config,
-                cluster.create(key, &record(config, None), &config.name),
-            )
-            .await?
+            let wanted = record(config, None);
+            history.sends(&wanted);
+            in_time(config, cluster.create(key, &wanted, &config.name)).await?
         }
         Some(live) => {
             if observed.as_ref().is_none_or(|seen| {
@@ -213,9 +231,6 @@ async fn look(
                     since: now,
                 });
             }
-            let seconds = live["spec"]["leaseDurationSeconds"]
-                .as_u64()
-                .unwrap_or_default();
             let idle = observed
                 .as_ref()
                 .map(|seen| now.duration_since(seen.since))
@@ -227,15 +242,13 @@ async fn look(
             let free = holder(&live).is_empty()
                 || is_of_this_pod
                 || holder(&live) == config.identity
-                || idle > Duration::from_secs(seconds);
+                || idle > trusted(&live);
             if !free {
                 return Ok(None);
             }
-            in_time(
-                config,
-                cluster.replace(key, &record(config, Some(&live)), &config.name),
-            )
-            .await?
+            let wanted = record(config, Some(&live));
+            history.sends(&wanted);
+            in_time(config, cluster.replace(key, &wanted, &config.name)).await?
         }
     };
     history.wrote(&written);
@@ -243,7 +256,35 @@ async fn look(
         record: written,
         since: Instant::now(),
     });
-    Ok(Some(now))
+    Ok(Some(asked))
+}
+
+/// How long a candidate takes an idle lease for held: as long as the lease itself says, and not
+/// longer than [`LONGEST`].
+#[must_use]
+pub fn trusted(lease: &Value) -> Duration {
+    let seconds = lease["spec"]["leaseDurationSeconds"].as_u64();
+    Duration::from_secs(seconds.unwrap_or_default()).min(LONGEST)
+}
+
+/// Returns the identity of a candidate, `REPLICA_RANDOM`. The random number makes a restarted process
+/// another candidate.
+#[must_use]
+pub fn identity(replica: &str, random: u32) -> String {
+    format!("{replica}_{random:08x}")
+}
+
+/// Reports whether an operator of Weft may have written a lease. Its holder is an [`identity`], and
+/// its duration is at most [`LONGEST`].
+#[must_use]
+pub fn is_of_weft(lease: &Value) -> bool {
+    let is_random =
+        |text: &str| text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_identity = holder(lease)
+        .rsplit_once('_')
+        .is_some_and(|(replica, random)| !replica.is_empty() && is_random(random));
+    let seconds = lease["spec"]["leaseDurationSeconds"].as_u64();
+    is_identity && seconds.is_some_and(|seconds| seconds <= LONGEST.as_secs())
 }
 
 /// Gives a request the time that the lease leaves for it.
@@ -257,9 +298,10 @@ async fn in_time<T>(
         .unwrap_or(Err(Error::Timeout(limit)))
 }
 
-/// The lease as we want it. (coordination.k8s.io/v1: times in microseconds.)
+/// The lease as we want it. (coordination.k8s.io/v1: times in microseconds.) No candidate compares its
+/// times with a clock. Commands do, to show users the leader.
 fn record(config: &LeaseConfig, live: Option<&Value>) -> Value {
-    let now = format!("{:.6}", Timestamp::now());
+    let now = format!("{:.6}", clock::now());
     let mut lease = live.cloned().unwrap_or_else(|| {
         json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -319,6 +361,45 @@ mod tests {
         })
     }
 
+    #[test]
+    fn a_candidate_trusts_no_huge_duration() {
+        for (seconds, trusts) in [
+            (json!(30), 30),
+            (json!(300), 300),
+            (json!(2_000_000_000), 300),
+            (json!(-1), 0),
+            (json!(null), 0),
+        ] {
+            let lease = json!({"spec": {"leaseDurationSeconds": seconds}});
+            assert_eq!(trusted(&lease), Duration::from_secs(trusts), "{lease}");
+        }
+    }
+
+    #[test]
+    fn a_lease_of_weft_has_an_identity_and_a_duration_of_its_operator() {
+        let in_a_pod = identity("weft-operator-7d9c5b6f4-x2k8p_a-uid", 0xab);
+        assert_eq!(in_a_pod, "weft-operator-7d9c5b6f4-x2k8p_a-uid_000000ab");
+        let without_a_pod = identity("weft", u32::MAX);
+        for (holder, seconds, expected) in [
+            (&*in_a_pod, json!(30), true),
+            (&*without_a_pod, json!(300), true),
+            (&*without_a_pod, json!(301), false),
+            (&*without_a_pod, json!(null), false),
+            ("ghost", json!(30), false),
+            ("ghost_", json!(30), false),
+            ("_000000ab", json!(30), false),
+            (
+                "host_8d3c1f6e-5b1e-4a57-9d0e-2f1f6f1c7a11",
+                json!(15),
+                false,
+            ),
+        ] {
+            let lease =
+                json!({"spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds}});
+            assert_eq!(is_of_weft(&lease), expected, "{lease}");
+        }
+    }
+
     fn rewound(history: &mut History) -> bool {
         std::mem::take(&mut history.rewound)
     }
@@ -338,6 +419,30 @@ mod tests {
             rewound(&mut history),
             "a lease that restored data did not have"
         );
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_is_no_step_back_of_the_data() {
+        let ahead = lease(50, "me", "2026-01-01T02:00:00.000000Z");
+        let behind = lease(51, "me", "2026-01-01T00:00:10.000000Z");
+        for answered in [true, false] {
+            let mut history = History::default();
+            history.wrote(&ahead);
+            history.sends(&behind);
+            if answered {
+                history.wrote(&behind);
+            } else {
+                history.read(&behind);
+            }
+            assert!(!rewound(&mut history), "answered: {answered}");
+        }
+        // From then on a renewal counts again.
+        let mut history = History::default();
+        history.wrote(&ahead);
+        history.sends(&behind);
+        history.wrote(&behind);
+        history.read(&lease(90, "me", "2026-01-01T00:00:00.000000Z"));
+        assert!(rewound(&mut history));
     }
 
     #[test]

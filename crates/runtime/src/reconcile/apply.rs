@@ -12,17 +12,17 @@ use rand::RngCore;
 use serde_json::Value;
 use weft_plan::{
     Decision, Deviation, Drift, Facts, Freeze, Inventory, Live, ObjectKey, Owner, Unit, Wait,
-    drift, owned,
+    drift, dropped, owned,
     report::{Failure, FailureClass, Paused, Report, UnitReport},
 };
 
 use crate::{
-    api_server::cluster::Error,
+    api_server::{clock, cluster::Error},
     reconcile::{
         certificates,
         context::Context,
         decide::decide,
-        disown,
+        dependents, disown,
         finalizer::{self, FINALIZER},
         objects::Applied,
         originals,
@@ -228,7 +228,7 @@ impl<'a> Reconcile<'a> {
             &decision.certificates,
             &live,
             &mut units,
-            Timestamp::now(),
+            clock::now(),
         );
         let asked_for = Inventory::of(&units, &decision.made_by_operands, decision.decided.clone());
         let is_refused = self.report.refusal.is_some();
@@ -268,7 +268,7 @@ impl<'a> Reconcile<'a> {
                 differs && stored.inventory.decided.as_ref() != Some(&decision.decided);
         }
         self.report.effective.clone_from(&stored.inventory.decided);
-        reported(self.context, &objects, units, found, self.report, None)
+        reported(self.context, &objects, units, found, self.report, None).await
     }
 
     /// Writes the finalizer and the inventory, then the units, and removes surplus objects. At the
@@ -332,8 +332,12 @@ impl<'a> Reconcile<'a> {
         let has_failed = |name: &str| {
             results().any(|(unit, applied)| unit.name == name && !applied.failures.is_empty())
         };
-        let surplus = before.surplus(&asked_for, &validated.facts, has_failed);
-        let removals = prune::remove(&self.objects, &surplus).await;
+        let mut surplus = before.surplus(&asked_for, &validated.facts, has_failed);
+        let is_leaving = |unit: &str| before.has_lost(unit, &asked_for);
+        let kept = dependents::obstacles(&self.objects, self.resource, is_leaving).await;
+        surplus.retain(|key| !dependents::is_of(&kept, key, before));
+        let mut removals = prune::remove(&self.objects, &surplus).await;
+        removals.extend(kept.into_iter().map(|(_, obstacle)| obstacle));
 
         let clean = removals.is_empty() && applied.iter().all(|unit| unit.failures.is_empty());
         wanted
@@ -396,9 +400,13 @@ impl<'a> Reconcile<'a> {
     }
 
     /// Returns the first status for a generation that status does not name yet, so that nobody
-    /// takes the old conditions for an answer.
+    /// takes the old conditions for an answer. A status that cannot name a generation gets none:
+    /// each reconcile would write it again.
     fn acknowledge(&self, units: &[Unit]) -> Option<Value> {
-        let known = Live::of(self.resource).observed_generation() >= self.report.generation;
+        let kind = self.context.domain.resource();
+        let lost = self.context.shared.lock().dropped_of(kind);
+        let known = Live::of(self.resource).observed_generation() >= self.report.generation
+            || dropped::has(&lost, "status.observedGeneration");
         if known || self.report.refusal.is_some() {
             return None;
         }
@@ -420,6 +428,7 @@ impl<'a> Reconcile<'a> {
             self.report,
             next,
         )
+        .await
     }
 }
 

@@ -3,12 +3,18 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use weft_plan::{Domain, Live, ObjectKey, ObjectSet, Owner, kinds};
+use weft_plan::{
+    Domain, Live, ObjectKey, ObjectSet, Owner, kinds,
+    report::{FailureClass, Removal},
+};
 
 use crate::{
     api_server::cluster::Cluster,
     metrics::Metrics,
-    reconcile::{events::EventRecorder, objects::Objects, reach::Reach, set::SetObjects},
+    reconcile::{
+        admission::Admission, events::EventRecorder, objects::Objects, reach::Reach,
+        set::SetObjects,
+    },
     store::{cache::Source, watch::Shared},
 };
 
@@ -30,6 +36,7 @@ pub(crate) struct Context {
     pub config: Config,
     pub recorder: EventRecorder,
     pub reach: Reach,
+    pub admission: Admission,
 }
 
 impl Context {
@@ -41,7 +48,8 @@ impl Context {
             Arc::clone(&self.domain) as Arc<dyn Domain>,
             owner,
             self.metrics.clone(),
-        );
+        )
+        .with_admission(self.admission.clone());
         SetObjects::new(objects, Arc::clone(&self.domain))
     }
 
@@ -53,6 +61,24 @@ impl Context {
         } else {
             cache.going(object).is_some()
         }
+    }
+
+    /// Returns how the operator looks for the ends of these objects, as far as no watch shows them.
+    /// Objects of other users may stay for long.
+    pub(crate) fn asks_for(&self, removals: &[Removal]) -> Option<FailureClass> {
+        let is_of_others = |object: &ObjectKey| {
+            let mut dependents = self.domain.dependents().iter();
+            dependents.any(|one| one.kind == object.kind)
+        };
+        removals
+            .iter()
+            .map(|removal| &removal.object)
+            .filter(|object| !self.sees_end_of(object))
+            .map(|object| match is_of_others(object) {
+                true => FailureClass::Refused,
+                false => FailureClass::Transient,
+            })
+            .max()
     }
 
     /// Returns the resource with the operator's own writes of this reconcile.

@@ -9,7 +9,6 @@ use std::{
 };
 
 use futures::FutureExt;
-use jiff::Timestamp;
 use serde_json::Value;
 use tokio::{sync::watch as channel, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -19,11 +18,12 @@ use weft_plan::{
 };
 
 use crate::{
-    api_server::cluster::Cluster,
+    api_server::{clock, cluster::Cluster},
     heap,
     metrics::{Metrics, Readiness},
     process::Wishes,
     reconcile::{
+        admission::Admission,
         apply::apply,
         context::Context,
         defect::defect,
@@ -140,6 +140,7 @@ impl Controller {
                 &metrics,
                 config.namespace.clone(),
             ),
+            admission: Admission::new(cluster.clone(), shared.clone(), metrics.clone()),
             domain,
             cluster,
             shared,
@@ -377,6 +378,13 @@ impl Controller {
         }
         self.context.metrics.passed(domain, outcome_name(&outcome));
         memory.drifted = outcome.report.drift.len();
+        let repairs = memory.retries.take_repairs();
+        if !repairs.is_empty() {
+            let about = Live::of(resource);
+            let name = (about.name().to_owned(), about.uid().to_owned());
+            let kind = self.context.domain.resource();
+            self.context.recorder.publish(kind, name, repairs);
+        }
         let latest = self.context.latest(resource);
         let failures = || {
             outcome
@@ -384,25 +392,24 @@ impl Controller {
                 .filter(|failure| !self.comes_with_news(failure))
         };
         // An earlier due time was not even tried. It would be due at once, for ever.
-        let due = |failure: &Failure| {
-            memory
-                .retries
-                .due(&failure.object)
-                .filter(|at| *at >= began)
-        };
-        let objects_due = failures().filter_map(due).min();
+        let due_at = |object: &ObjectKey| memory.retries.due(object).filter(|at| *at >= began);
+        let due = |failure: &Failure| due_at(&failure.object);
+        let resisting = outcome
+            .report
+            .drift
+            .iter()
+            .filter(|drift| !drift.is_asked_for());
+        let objects_due = failures()
+            .filter_map(due)
+            .chain(resisting.filter_map(|drift| due_at(&drift.object)))
+            .min();
         let is_other = |failure: &&Failure| match memory.retries.due(&failure.object) {
             Some(_) => due(failure).is_none(),
             None => !memory.retries.has_failed(&failure.object),
         };
         let others = failures().filter(is_other).map(|failure| failure.class);
-        let must_ask = outcome
-            .report
-            .removals
-            .iter()
-            .any(|removal| !self.context.sees_end_of(&removal.object));
         let mut failed = others
-            .chain(must_ask.then_some(FailureClass::Transient))
+            .chain(self.context.asks_for(&outcome.report.removals))
             .max();
         // A reconcile may begin to watch an object that a workload needs. Until the first answer it
         // is unknown whether that exists, and status waits. The answer triggers a reconcile.
@@ -421,12 +428,7 @@ impl Controller {
             };
             match true_now {
                 Ok(true) => {
-                    failed = failed.max(
-                        status::write(&self.context, &latest, &status)
-                            .await
-                            .err()
-                            .map(|error| error.class()),
-                    )
+                    failed = failed.max(status::write(&self.context, &latest, &status).await.err())
                 }
                 Ok(false) => self.context.shared.notify(),
                 Err(error) => {
@@ -438,7 +440,7 @@ impl Controller {
         let retry_at = memory.retry(failed);
         let deadline = outcome.deadline.map(|deadline| {
             Instant::now()
-                + Duration::try_from(deadline.duration_since(Timestamp::now())).unwrap_or_default()
+                + Duration::try_from(deadline.duration_since(clock::now())).unwrap_or_default()
         });
         [objects_due, retry_at, deadline]
             .into_iter()
@@ -451,11 +453,7 @@ impl Controller {
             return None;
         }
         let report = teardown::step(&self.context, resource, &mut memory.course).await?;
-        let must_ask = report
-            .removals
-            .iter()
-            .any(|removal| !self.context.sees_end_of(&removal.object));
-        let mut failed = must_ask.then_some(FailureClass::Transient);
+        let mut failed = self.context.asks_for(&report.removals);
         let next_news = memory
             .last_news
             .map(|last| last + TEARDOWN_NEWS)
@@ -465,12 +463,7 @@ impl Controller {
                 status::changed(&self.context, &self.context.latest(resource), &report, &[])
         {
             memory.last_news = Some(Instant::now());
-            failed = failed.max(
-                status::write(&self.context, resource, &status)
-                    .await
-                    .err()
-                    .map(|error| error.class()),
-            );
+            failed = failed.max(status::write(&self.context, resource, &status).await.err());
         }
         memory.retry(failed).into_iter().chain(next_news).min()
     }

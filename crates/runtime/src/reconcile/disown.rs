@@ -19,7 +19,8 @@ pub fn is_needed(objects: &SetObjects, resource: &Value) -> bool {
 pub(crate) async fn disown(objects: &SetObjects, resource: &Value) -> Result<(), Error> {
     let uid = Live::of(resource).uid();
     for kind in objects.domain.kinds() {
-        for object in objects.cluster.owned_by(kind, uid).await? {
+        let is_owned = |object: &Value| Live::of(object).is_owned_by(uid);
+        for object in objects.cluster.metadata_of(kind, is_owned).await? {
             let Some(key) =
                 ObjectKey::of(&object).filter(|_| Live::of(&object).label(OWNER_LABEL).is_none())
             else {

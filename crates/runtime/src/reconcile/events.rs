@@ -156,8 +156,9 @@ fn notes(before: &Value, after: &Value) -> Vec<Note> {
     {
         return notes;
     }
-    // The definition has -1 as the default of a status that no controller has written.
-    if generation(before) > 0 && generation(after) > generation(before) {
+    // The definition has -1 as the default of a status that no controller has written. As with the
+    // original, the first configuration is a modification as well.
+    if generation(after) > generation(before).max(0) {
         notes.push(Note {
             warning: false,
             reason: "Modified".to_owned(),
@@ -192,7 +193,11 @@ fn notes(before: &Value, after: &Value) -> Vec<Note> {
             message,
         });
     }
-    for (condition, warning) in [("Paused", false), ("Drifted", true)] {
+    for (condition, warning) in [
+        ("Paused", false),
+        ("Drifted", true),
+        ("FieldsDropped", true),
+    ] {
         if let Some((_, message)) = turned(condition) {
             notes.push(Note {
                 warning,
@@ -274,16 +279,13 @@ mod tests {
                 ("Degraded", "True", "FailedToValidate"),
             ],
         );
-        assert_eq!(reasons(&json!({}), &working), ["Progressing"]);
-        assert_eq!(
-            reasons(&json!({"observedGeneration": -1}), &working),
-            ["Progressing"],
-            "a new resource was not modified"
-        );
+        let begun = ["Modified", "Progressing"];
+        assert_eq!(reasons(&json!({}), &working), begun);
+        assert_eq!(reasons(&json!({"observedGeneration": -1}), &working), begun);
         assert_eq!(reasons(&working, &working), Vec::<String>::new());
         assert_eq!(
             reasons(&json!({}), &ready),
-            ["Available"],
+            ["Modified", "Available"],
             "also when nothing was ever seen to progress"
         );
         assert_eq!(
@@ -300,6 +302,8 @@ mod tests {
             });
         assert_eq!(reasons(&ready, &drifted), ["Drifted"]);
         assert_eq!(reasons(&drifted, &drifted), Vec::<String>::new());
+        let lossy = status(1, &[("FieldsDropped", "True", "OtherDefinition")]);
+        assert_eq!(reasons(&status(1, &[]), &lossy), ["FieldsDropped"]);
         let removing = status(
             3,
             &[

@@ -3,23 +3,30 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use weft_plan::{
-    Deviation, Domain, Drift, Freeze, Kind, Live, Manifest, Mode, ObjectKey, Owner, Stage, Step,
-    Unit, deletion, effective_body, is_kept_for_ever, kinds, leave_patch,
+    Deviation, Difference, Domain, Drift, Freeze, Kind, Live, Manifest, Mode, ObjectKey, Owner,
+    Stage, Step, Unit, What,
+    admission::Request,
+    deletion, effective_body, is_kept_for_ever, kinds, leave_patch,
     report::{Failure, FailureClass},
-    step, take_patch,
+    step, take_patch, writer,
 };
 
 use crate::{
     api_server::cluster::{BRIEFLY, Cluster, Error},
     metrics::Metrics,
-    reconcile::retry::{Attempt, Retries},
+    reconcile::{
+        admission::{Admission, Finding},
+        other_controller,
+        resistance::Altered,
+        retry::{Attempt, Retries},
+    },
     store::{cache::ByName, watch::Shared},
 };
 
@@ -89,6 +96,7 @@ pub struct Objects {
     pub(crate) owner: Owner,
     pub(crate) metrics: Metrics,
     retries: Option<Arc<Retries>>,
+    admission: Option<Admission>,
     freeze: Freeze,
     permits: Arc<Semaphore>,
 }
@@ -110,6 +118,7 @@ impl Objects {
             owner,
             metrics,
             retries: None,
+            admission: None,
             freeze: Freeze::Nothing,
             permits: Arc::new(Semaphore::new(IN_FLIGHT)),
         }
@@ -122,6 +131,20 @@ impl Objects {
             retries: Some(retries),
             ..self
         }
+    }
+
+    /// With the policies and webhooks that may change what is applied.
+    #[must_use]
+    pub fn with_admission(self, admission: Admission) -> Self {
+        Self {
+            admission: Some(admission),
+            ..self
+        }
+    }
+
+    /// Returns what is known of earlier failures.
+    pub(crate) fn retries(&self) -> Option<&Retries> {
+        self.retries.as_deref()
     }
 
     /// With another cache that the definitions of kinds are watched for.
@@ -222,11 +245,26 @@ impl Objects {
         }
         let mut step = self.step(manifest, known.as_deref());
         if let Some(deviation) = self.freeze.keeps_back(manifest, &step, known.as_deref()) {
-            return Ok(Outcome::Held(deviation, unlabelled));
+            // Of two reasons, the one counts that remains when the resource asks for repairs again.
+            let altered = self.retries.as_ref().and_then(|retries| {
+                let resistance = &retries.resistance;
+                resistance.altered(manifest, &step)
+            });
+            return Ok(Outcome::Held(altered.unwrap_or(deviation), unlabelled));
         }
         let Some(retries) = &self.retries else {
             return self.attempt(manifest, Known::of(known)).await;
         };
+        // An object that is being deleted is a matter of its own, see below.
+        let is_settled = !known.as_deref().is_some_and(is_being_deleted);
+        let resists = retries
+            .resistance
+            .keeps_back(manifest, &step, known.as_deref(), Instant::now())
+            .filter(|_| is_settled);
+        if let Some(deviation) = resists {
+            retries.done(key);
+            return Ok(Outcome::Held(deviation, None));
+        }
         let failed = |class, message| Failure {
             object: key.clone(),
             class,
@@ -239,7 +277,8 @@ impl Objects {
                 .as_deref()
                 .filter(|live| self.is_leaving(key, &step, Some(live)))
             {
-                let failure = failed(FailureClass::Leaving, being_deleted(live));
+                let message = deletion::being_deleted(live, self.is_of_installation(key));
+                let failure = failed(FailureClass::Leaving, message);
                 retries.failed(&self.trial(manifest, step, Some(live)), &failure);
                 return Err(failure);
             }
@@ -433,7 +472,10 @@ impl Objects {
                         .filter(|live| self.has_label(live))
                         .for_each(|live| self.remember(live));
                     if again {
-                        let message = live.as_deref().map(being_deleted).unwrap_or_default();
+                        let message = live
+                            .as_deref()
+                            .map(|live| deletion::being_deleted(live, self.is_of_installation(key)))
+                            .unwrap_or_default();
                         return Err(failed(FailureClass::Transient, message));
                     }
                     again = true;
@@ -457,14 +499,34 @@ impl Objects {
                 Step::Foreign { why } => return Err(failed(FailureClass::Foreign, why)),
                 wanted => wanted,
             };
+            // An object without Weft's label is not watched, so only this look shows it.
+            let resists = self.retries.as_ref().and_then(|retries| {
+                let resistance = &retries.resistance;
+                resistance.keeps_back(manifest, &wanted, live.as_deref(), Instant::now())
+            });
+            if let Some(deviation) = resists {
+                let unlabelled = live.filter(|live| !self.has_label(live));
+                return Ok(Outcome::Held(deviation, unlabelled));
+            }
+            let sent = Instant::now();
             match self.write(manifest, live.as_deref(), &wanted).await {
-                Ok(()) => return Ok(Outcome::Done),
+                Ok(answer) => {
+                    let before = live.as_deref();
+                    return Ok(self.after(manifest, before, &wanted, &answer, sent).await);
+                }
                 // Somebody wrote in between, or it is there and we did not know: look.
                 Err(e) if e.is_conflict() => last = Some(e),
                 Err(e) => {
                     let Some(pause) = e.passes_in().filter(|pause| !again && *pause < PATIENCE)
                     else {
-                        return Err(failed(self.class_of(key, &e), e.of_operator()));
+                        let message = match live.as_deref() {
+                            Some(live) => other_controller::explain(key, live, &self.owner, &e),
+                            None => (self.is_of_installation(key)
+                                && e.class() == FailureClass::Forbidden)
+                                .then(deletion::gone_with_roles),
+                        }
+                        .unwrap_or_else(|| e.of_operator());
+                        return Err(failed(self.class_of(key, &e), message));
                     };
                     // Once only, because a failure that ends at once is not worth a word in status.
                     // A look shows whether the request was carried out all the same.
@@ -480,6 +542,83 @@ impl Objects {
             FailureClass::Conflict,
             format!("somebody else keeps writing it: {last}"),
         ))
+    }
+
+    /// Returns the outcome of a write by the API server's answer, which admission may have changed.
+    async fn after(
+        &self,
+        manifest: &Manifest,
+        before: Option<&Value>,
+        wanted: &Step,
+        answer: &Value,
+        sent: Instant,
+    ) -> Outcome {
+        let Some(retries) = self
+            .retries
+            .as_ref()
+            .filter(|_| manifest.mode() != Mode::CreateOnly)
+        else {
+            return Outcome::Done;
+        };
+        let altered = match self.step(manifest, Some(answer)) {
+            Step::Change { differences, .. }
+                if differences.iter().any(|one| one.what != What::Unowned) =>
+            {
+                Some(Altered {
+                    differences,
+                    sent,
+                    finding: self.who_altered(manifest, before, answer).await,
+                })
+            }
+            _ => None,
+        };
+        let gone = [Difference::gone()];
+        let differences = match wanted {
+            Step::Change { differences, .. } if before.is_some() => &**differences,
+            Step::Create => &gone,
+            _ => &[],
+        };
+        let deviation = retries
+            .resistance
+            .repaired(manifest, differences, altered, Instant::now());
+        if let Some(deviation) = deviation {
+            let unlabelled = (!self.has_label(answer)).then(|| Arc::new(answer.clone()));
+            return Outcome::Held(deviation, unlabelled);
+        }
+        // Only now: the answer shows that the object is as it should be.
+        if let Some(repair) = before.and_then(|before| repair(manifest.key(), before, differences))
+        {
+            retries.repaired(repair);
+        }
+        Outcome::Done
+    }
+
+    /// Finds out who may have changed an object between the request and the API server's answer.
+    async fn who_altered(
+        &self,
+        manifest: &Manifest,
+        before: Option<&Value>,
+        answer: &Value,
+    ) -> Finding {
+        let Some(admission) = &self.admission else {
+            return Finding::default();
+        };
+        let key = manifest.key();
+        let namespace = key.namespace.as_deref().and_then(|name| {
+            let key = ObjectKey::new(kinds::NAMESPACE, "", name);
+            self.shared.as_ref()?.lock().owned(&key)
+        });
+        let objects: Vec<&Value> = before
+            .into_iter()
+            .chain([manifest.body(), answer])
+            .collect();
+        let request = Request {
+            key,
+            creates: before.is_none_or(|before| Live::of(before).uid() != Live::of(answer).uid()),
+            objects: &objects,
+            namespace: namespace.as_deref(),
+        };
+        admission.find(&request).await
     }
 
     /// Returns the class of the API server's refusal of an object. The API server's answer about a
@@ -499,7 +638,7 @@ impl Objects {
         manifest: &Manifest,
         live: Option<&Value>,
         wanted: &Step,
-    ) -> Result<(), Error> {
+    ) -> Result<Value, Error> {
         let (key, manager) = (manifest.key(), self.owner.manager.as_str());
         let Some(live) = live else {
             return self.create(manifest).await;
@@ -509,10 +648,10 @@ impl Objects {
             tracing::info!(object = %key.human(), ?differences, "differs");
         }
         if manifest.mode() == Mode::CreateOnly {
-            self.cluster
+            return self
+                .cluster
                 .merge_patch(key, "", &leave_patch(live, &self.owner), manager)
-                .await?;
-            return Ok(());
+                .await;
         }
         if let Step::Change { take: true, .. } | Step::TakeOver { .. } = wanted {
             let patch = take_patch(live, &self.owner, matches!(wanted, Step::TakeOver { .. }));
@@ -533,24 +672,20 @@ impl Objects {
         }
     }
 
-    async fn create(&self, manifest: &Manifest) -> Result<(), Error> {
-        let key = manifest.key();
-        self.applied(
-            key,
-            &self
-                .cluster
-                .apply_new(key, manifest.body(), &self.owner.manager)
-                .await?,
-        );
-        Ok(())
+    async fn create(&self, manifest: &Manifest) -> Result<Value, Error> {
+        let (key, manager) = (manifest.key(), &self.owner.manager);
+        let answer = self
+            .cluster
+            .apply_new(key, manifest.body(), manager)
+            .await?;
+        self.applied(key, &answer);
+        Ok(answer)
     }
 
-    async fn apply(&self, key: &ObjectKey, body: &Value) -> Result<(), Error> {
-        self.applied(
-            key,
-            &self.cluster.apply(key, body, &self.owner.manager).await?,
-        );
-        Ok(())
+    async fn apply(&self, key: &ObjectKey, body: &Value) -> Result<Value, Error> {
+        let answer = self.cluster.apply(key, body, &self.owner.manager).await?;
+        self.applied(key, &answer);
+        Ok(answer)
     }
 
     fn applied(&self, key: &ObjectKey, object: &Value) {
@@ -585,6 +720,12 @@ impl Objects {
             return Ok(Some(Value::clone(&live)));
         }
         self.delete(key, Live::of(&live).uid()).await
+    }
+
+    /// Reports whether this is the namespace of all operands. The installation makes it with the
+    /// operator's roles in it, and the operator has no permission to create it.
+    fn is_of_installation(&self, key: &ObjectKey) -> bool {
+        key.kind == kinds::NAMESPACE && self.domain.namespace() == Some(key.name.as_str())
     }
 
     fn sees_all_like(&self, key: &ObjectKey) -> bool {
@@ -662,6 +803,23 @@ impl Objects {
     }
 }
 
+/// Names the field that another client has written, and the client. `None` if only Weft has written
+/// the fields: the configuration has changed then.
+fn repair(key: &ObjectKey, before: &Value, differences: &[Difference]) -> Option<String> {
+    let is_other = |difference: &&Difference| difference.what != What::Unowned;
+    let written =
+        |difference: &Difference| Some((difference.instead(), writer(before, &difference.path)?));
+    let (what, by) = differences.iter().filter(is_other).find_map(written)?;
+    let more = match differences.len() {
+        1 => String::new(),
+        count => format!(", and {} more", count - 1),
+    };
+    Some(format!(
+        "repaired {}: {what}, written by {by}{more}",
+        key.human()
+    ))
+}
+
 fn slow(object: &ObjectKey) -> Failure {
     let message =
         "the API server has not answered yet; an admission webhook may be slow".to_owned();
@@ -674,14 +832,6 @@ fn slow(object: &ObjectKey) -> Failure {
 
 fn is_being_deleted(live: &Value) -> bool {
     Live::of(live).is_being_deleted()
-}
-
-/// Returns the message about an object that another user has deleted and that is not gone.
-fn being_deleted(live: &Value) -> String {
-    let waits_for = deletion::waits_for(live, None);
-    format!(
-        "another user has deleted it, and it waits for {waits_for}. Weft creates it again when it is gone"
-    )
 }
 
 /// The state of an object before an attempt.

@@ -11,13 +11,15 @@ use serde_json::Value;
 use weft_plan::{
     Drift, Live, Mode, Notice, ObjectKey, Unit, kinds,
     report::{Failure, FailureClass, Report, UnitReport, WorkloadReport},
-    rollout::{self, Rollout},
+    rollout::{self, PodView, Rollout},
 };
 
 use crate::{
+    api_server::clock,
     reconcile::{
         context::Context,
         objects::{Applied, Objects},
+        starts::Starts,
     },
     store::cache::Source,
 };
@@ -74,7 +76,7 @@ impl Outcome {
 
 /// Makes the report after all objects were looked at, and sets the watches of single objects.
 /// `next` is the time when a certificate is due.
-pub fn reported(
+pub async fn reported(
     context: &Context,
     objects: &Objects,
     units: Vec<Unit>,
@@ -82,7 +84,20 @@ pub fn reported(
     mut report: Report,
     next: Option<Timestamp>,
 ) -> Outcome {
-    let now = Timestamp::now();
+    let now = clock::now();
+    if let Some(retries) = objects.retries() {
+        let manifests = units.iter().flat_map(|unit| &unit.objects);
+        let wanted: HashSet<_> = manifests.map(weft_plan::Manifest::key).collect();
+        retries.retain(|object| wanted.contains(object));
+    }
+    let starts = objects.retries().map(|retries| &retries.starts);
+    let next_look = match starts {
+        Some(starts) => {
+            let pods = unexplained(context, starts, &units, &applied);
+            starts.look(&context.cluster, &pods, now).await
+        }
+        None => None,
+    };
     let foreign = applied
         .iter()
         .flat_map(|unit| &unit.failures)
@@ -120,7 +135,7 @@ pub fn reported(
         report.units.push(UnitReport {
             name: unit.name.clone(),
             failures: applied.failures,
-            workloads: workloads(context, unit, &applied.unlabelled, now),
+            workloads: workloads(context, starts, unit, &applied.unlabelled, now),
         });
     }
     report.drift.sort_by_key(Drift::rank);
@@ -133,7 +148,7 @@ pub fn reported(
             _ => None,
         });
     Outcome {
-        deadline: deadline.chain(next).min(),
+        deadline: deadline.chain(next).chain(next_look).min(),
         report,
         units,
         left,
@@ -181,14 +196,46 @@ fn is_workload(key: &ObjectKey) -> bool {
     )
 }
 
+/// Returns the pods, one of a workload at most, whose events may have the cause why the workload is
+/// not ready.
+fn unexplained(
+    context: &Context,
+    starts: &Starts,
+    units: &[Unit],
+    applied: &[Applied],
+) -> Vec<PodView> {
+    let cache = context.shared.lock();
+    starts.retain(cache.pods());
+    if !cache.pods().any(|pod| pod.is_starting) {
+        return Vec::new();
+    }
+    let mut pods = Vec::new();
+    for (unit, applied) in units.iter().zip(applied) {
+        for key in unit.objects.iter().map(weft_plan::Manifest::key) {
+            if !is_workload(key) {
+                continue;
+            }
+            let live = cache
+                .owned(key)
+                .or_else(|| applied.unlabelled.get(key).cloned());
+            let pod = live.and_then(|live| rollout::unexplained(&live, cache.pods()).cloned());
+            pods.extend(pod);
+        }
+    }
+    pods
+}
+
 /// How the workloads of a unit roll out. `unlabelled` are those that no watch by our label shows.
 fn workloads(
     context: &Context,
+    starts: Option<&Starts>,
     unit: &Unit,
     unlabelled: &HashMap<ObjectKey, Arc<Value>>,
     now: Timestamp,
 ) -> Vec<WorkloadReport> {
     let cache = context.shared.lock();
+    let explained = starts.map(|starts| starts.explained(cache.pods()));
+    let explained = explained.unwrap_or_default();
     let of_unit = unit
         .objects
         .iter()
@@ -208,7 +255,8 @@ fn workloads(
                             cache.owned(input).is_none() && cache.exists(input) == Some(false)
                         })
                         .collect();
-                    rollout::rollout(&live, cache.pods(), &missing, now)
+                    let pods = rollout::with_causes(cache.pods(), &explained);
+                    rollout::rollout(&live, pods, &missing, now)
                 }
             };
             WorkloadReport {

@@ -277,6 +277,8 @@ impl Reach {
                 ..by_name
             });
         }
+        let shipped = self.shared.lock().shipped();
+        watches.extend(shipped.into_iter().map(Watch::of_definition));
         for fact in domain.facts() {
             let Selection {
                 kind,

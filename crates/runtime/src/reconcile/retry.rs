@@ -13,7 +13,10 @@ use weft_plan::{
     report::{Failure, FailureClass},
 };
 
-use crate::backoff::Backoff;
+use crate::{
+    backoff::Backoff,
+    reconcile::{events::Note, resistance::Resistance, starts::Starts},
+};
 
 /// The time for which an API server may use an older definition of a kind than the one that it
 /// shows.
@@ -109,6 +112,12 @@ impl Attempt {
 pub struct Retries {
     objects: Mutex<HashMap<ObjectKey, Failed>>,
     under_way: watch::Sender<HashSet<ObjectKey>>,
+    /// The objects whose repairs do not last.
+    pub(crate) resistance: Resistance,
+    /// The pods that do not start.
+    pub starts: Starts,
+    /// Repairs that no event reports yet, in words.
+    repairs: Mutex<Vec<String>>,
 }
 
 struct Failed {
@@ -203,16 +212,49 @@ impl Retries {
         self.lock().contains_key(object)
     }
 
-    /// When this object is tried again. `None` if it has not failed, comes with news, or is being
-    /// tried.
+    /// When this object is tried again. `None` if it has neither failed nor resists, if the next try
+    /// comes with news of what it depends on, or if it is being tried.
     pub fn due(&self, object: &ObjectKey) -> Option<Instant> {
-        let until = self.lock().get(object)?.pause.as_ref().map(Pause::until);
+        let until = match self.lock().get(object) {
+            Some(failed) => failed.pause.as_ref().map(Pause::until),
+            None => self.resistance.due(object),
+        };
         until.filter(|_| !self.is_under_way(object))
+    }
+
+    /// Notes that a watch shows an object as it should be.
+    pub fn is_right(&self, object: &ObjectKey) {
+        self.resistance.is_right(object);
+    }
+
+    /// Forgets how the repairs of objects went that nobody wants any more.
+    pub fn retain(&self, is_wanted: impl Fn(&ObjectKey) -> bool) {
+        self.resistance.retain(is_wanted);
     }
 
     fn put(&self, failed: Failed) {
         self.lock()
             .insert(failed.attempt.manifest.key().clone(), failed);
+    }
+
+    /// Notes a repair of what another client has written, in words.
+    pub(crate) fn repaired(&self, repair: String) {
+        let mut repairs = self.repairs.lock().unwrap_or_else(PoisonError::into_inner);
+        repairs.push(repair);
+    }
+
+    /// Takes the repairs since the last call, each as an event.
+    pub fn take_repairs(&self) -> Vec<Note> {
+        let mut repairs = self.repairs.lock().unwrap_or_else(PoisonError::into_inner);
+        let note = |message| Note {
+            warning: false,
+            reason: "Repaired".to_owned(),
+            message,
+        };
+        std::mem::take(&mut *repairs)
+            .into_iter()
+            .map(note)
+            .collect()
     }
 
     /// Notes that an attempt at this object goes on after its pass.

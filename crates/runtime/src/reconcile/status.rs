@@ -1,12 +1,16 @@
 //! Status: written only when it says something new, and never Available on old knowledge.
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use weft_api::Condition;
-use weft_plan::{Live, ObjectKey, Unit, escape, health::with_health, manager, report::Report};
+use weft_plan::{
+    Live, ObjectKey, Unit, dropped, escape,
+    health::with_health,
+    manager, own_condition,
+    report::{FailureClass, Report},
+};
 
 use crate::{
-    api_server::cluster::Error,
+    api_server::clock,
     reconcile::{context::Context, events},
 };
 
@@ -18,15 +22,22 @@ pub(crate) fn changed(
     units: &[Unit],
 ) -> Option<Value> {
     let previous = &resource["status"];
-    let now = Timestamp::now();
+    let now = clock::now();
     let stored: Vec<Condition> =
         serde_json::from_value(previous["conditions"].clone()).unwrap_or_default();
-    let conditions = with_health(
-        context.domain.conditions(report, previous, now),
-        report.generation,
-        &stored,
-        now,
-    );
+    let mut own = context.domain.conditions(report, previous, now);
+    // While another operator runs, the definition is its own. A deletion needs no field.
+    if report.blocked.is_some() || report.removing {
+        own.retain(|condition| condition.type_ != dropped::CONDITION);
+    } else {
+        let lost = context.shared.lock().dropped();
+        let notice = dropped::notice(context.domain.name(), &lost);
+        own.extend(notice.map(|notice| {
+            let said = (true, dropped::REASON, notice);
+            own_condition(dropped::CONDITION, said, report, previous, now)
+        }));
+    }
+    let conditions = with_health(own, report.generation, &stored, now);
     let status = if report.blocked.is_some() {
         // The other operator's status stays: Weft adds only its own conditions, and the generation
         // that they are about.
@@ -40,6 +51,8 @@ pub(crate) fn changed(
         escape::strings(&mut status);
         status
     };
+    let lost = context.shared.lock().dropped_of(context.domain.resource());
+    let status = dropped::of_status(status, &lost);
     (status != *previous).then_some(status)
 }
 
@@ -49,11 +62,14 @@ pub(crate) fn claims_available(status: &Value) -> bool {
 }
 
 /// Writes a status, and the events that its changes are worth. A resource that is gone needs none.
+///
+/// # Errors
+/// The write failed, or the API server has dropped the generation, although the definition has it.
 pub(crate) async fn write(
     context: &Context,
     resource: &Value,
     status: &Value,
-) -> Result<(), Error> {
+) -> Result<(), FailureClass> {
     let key = ObjectKey::new(context.domain.resource(), "", Live::of(resource).name());
     // The uid keeps it from another resource of that name.
     let body = json!({
@@ -70,13 +86,19 @@ pub(crate) async fn write(
             context
                 .metrics
                 .wrote(context.domain.name(), "status", key.kind);
+            let observed = &written["status"]["observedGeneration"];
+            let knows_definition = context.shared.lock().knows_definition(key.kind);
+            if knows_definition && *observed != status["observedGeneration"] {
+                // An API server goes by the older definition for a moment.
+                return Err(FailureClass::Transient);
+            }
             events::publish(&context.recorder, key.kind, resource, status);
             Ok(())
         }
         Err(error) if error.is_not_found() => Ok(()),
         Err(error) => {
             tracing::warn!(%error, "status could not be written");
-            Err(error)
+            Err(error.class())
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     api_server::cluster::Error,
     reconcile::{
         context::Context,
-        disown,
+        dependents, disown,
         finalizer::{self, FINALIZER},
         objects::Objects,
         originals, prune,
@@ -171,6 +171,17 @@ pub(crate) async fn end(
     };
     let Parting { goes, stays } = Parting::of(domain, whole.clone(), resource);
     if !orphaned {
+        if let Some(resource) = resource {
+            // Once a part of a unit is gone, the unit can release nothing any more.
+            let is_whole = |unit: &str| {
+                let mut keys = goes.objects.iter().filter(|(_, of)| *of == unit);
+                keys.clone().next().is_some() && keys.all(|(key, _)| !course.gone.contains(key))
+            };
+            let kept = dependents::obstacles(objects, resource, is_whole).await;
+            if !kept.is_empty() {
+                return Ok(kept.into_iter().map(|(_, obstacle)| obstacle).collect());
+            }
+        }
         let left = remove_all(objects, &goes, stays.is_none(), course).await;
         if !left.is_empty() {
             return Ok(left);

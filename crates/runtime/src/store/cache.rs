@@ -13,7 +13,8 @@ use std::{
 
 use serde_json::Value;
 use weft_plan::{
-    Fact, Facts, Inventory, Kind, Live, OWNER_LABEL, ObjectKey, kinds, rollout::PodView,
+    Fact, Facts, Inventory, Kind, Live, OWNER_LABEL, ObjectKey, dropped::Shipped, kinds,
+    rollout::PodView,
 };
 
 use crate::store::table::{Change, Effect, Table};
@@ -34,6 +35,9 @@ pub enum Source {
     Admission(Kind),
     /// Objects that facts of the cluster are made from. The store keeps only the parts that matter.
     Fact(Fact),
+    /// The definition of this kind of Weft's, as the cluster has it. The store keeps the fields that
+    /// the API server drops by it.
+    Definition(Kind),
     /// One object that a workload or a decision depends on, whosever it is: its metadata, or all of
     /// it.
     Named(ObjectKey),
@@ -90,6 +94,8 @@ pub struct Cache {
     wanted: Option<HashSet<ObjectKey>>,
     /// Kinds that a cluster may lack and that no stream shows.
     unwatched: Vec<Kind>,
+    /// The definitions of the domain's kinds, as this version of Weft has them.
+    shipped: Vec<Shipped>,
 }
 
 /// Up to this size, in bytes, an object with Weft's label is kept whole while it is not known which
@@ -101,6 +107,8 @@ const SMALL: usize = 32 * 1024;
 struct Store {
     silence: Option<Silence>,
     objects: Table<ObjectKey, Kept>,
+    /// How often something was different.
+    news: u64,
 }
 
 /// The part of an object that the cache keeps.
@@ -110,7 +118,7 @@ enum Kept {
     Whole(Box<str>),
     /// No more than its identity.
     Identity,
-    /// The JSON of the part that a fact depends on.
+    /// The JSON of the part that a fact, or a status, depends on.
     View(Box<str>),
     /// The part of a pod that a rollout depends on.
     Pod(Box<PodView>),
@@ -171,6 +179,40 @@ impl Cache {
     /// Notes the MTU of the network of the operator's own host.
     pub fn set_host_mtu(&mut self, mtu: Option<u32>) {
         self.host_mtu = mtu;
+    }
+
+    /// Sets the definitions that the streams of [`Source::Definition`] are compared with.
+    pub fn set_shipped(&mut self, shipped: Vec<Shipped>) {
+        self.shipped = shipped;
+    }
+
+    /// Returns the kinds whose definitions are to be watched.
+    pub fn shipped(&self) -> Vec<Kind> {
+        self.shipped.iter().map(|shipped| shipped.kind).collect()
+    }
+
+    /// Returns the kinds of the domain of which the API server drops fields that this version of
+    /// Weft knows, each with [these fields](Shipped::dropped_by).
+    pub fn dropped(&self) -> Vec<(Kind, Vec<String>)> {
+        let of = |shipped: &Shipped| (shipped.kind, self.dropped_of(shipped.kind));
+        let all = self.shipped.iter().map(of);
+        all.filter(|(_, fields)| !fields.is_empty()).collect()
+    }
+
+    /// Returns the fields of a kind of the domain that the API server drops. Empty while its
+    /// definition is not known.
+    pub fn dropped_of(&self, kind: Kind) -> Vec<String> {
+        let store = self.stores.get(&Source::Definition(kind));
+        let mut rows = store.into_iter().flat_map(|store| store.objects.iter());
+        let view = rows.find_map(|(_, row)| row.kept.view());
+        view.and_then(|view| serde_json::from_value(view).ok())
+            .unwrap_or_default()
+    }
+
+    /// Reports whether it is known which fields of a kind of the domain the API server drops.
+    pub fn knows_definition(&self, kind: Kind) -> bool {
+        let store = self.stores.get(&Source::Definition(kind));
+        store.is_some_and(|store| store.is_complete() && store.objects.iter().next().is_some())
     }
 
     /// Sets the namespaces whose pods may report on their nodes.
@@ -247,7 +289,14 @@ impl Cache {
         };
         let new = store.silence != why;
         store.silence = why;
+        store.news += u64::from(new);
         new
+    }
+
+    /// How often the streams have brought something different so far, apart from this one.
+    pub fn news_besides(&self, source: &Source) -> u64 {
+        let others = self.stores.iter().filter(|(other, _)| *other != source);
+        others.map(|(_, store)| store.news).sum()
     }
 
     /// Why a stream is refused, if it is.
@@ -283,19 +332,22 @@ impl Cache {
             return false;
         };
         let (wanted, admission) = (self.wanted.as_ref(), self.admission);
+        let shipped = &self.shipped[..];
         let effect = store.objects.take(
             change,
             |object| source.key(object),
-            |object| keep(source, object, wanted, admission),
+            |object| keep(source, object, wanted, admission, shipped),
         );
-        match effect {
+        let is_news = match effect {
             Effect::Nothing => false,
             Effect::Removed(_) | Effect::Listed => true,
             Effect::Put(key, before) => store
                 .objects
                 .get(&key)
                 .is_some_and(|now| now.kept.is_news_after(before.as_ref().map(|row| &row.kept))),
-        }
+        };
+        store.news += u64::from(is_news);
+        is_news
     }
 
     /// Notes which of the objects with Weft's label matter. Of each other one only the identity is
@@ -543,7 +595,7 @@ impl Cache {
             if matches!(source, Source::Selected(..)) && store.objects.get(&key).is_some() {
                 store
                     .objects
-                    .update(key.clone(), object, Kept::whole(object.clone()));
+                    .wrote(key.clone(), object, Kept::whole(object.clone()));
             }
         }
     }
@@ -568,12 +620,18 @@ fn keep(
     object: Value,
     wanted: Option<&HashSet<ObjectKey>>,
     admission: Option<fn(&Value) -> bool>,
+    shipped: &[Shipped],
 ) -> Option<Kept> {
     match source {
         Source::Pods => Some(Kept::Pod(Box::new(PodView::of(&object)?))),
         Source::Fact(fact) => {
             let view = fact.view(&object);
             (!view.is_null()).then(|| Kept::View(view.to_string().into()))
+        }
+        Source::Definition(kind) => {
+            let shipped = shipped.iter().find(|shipped| shipped.kind == *kind)?;
+            let fields = Value::from(shipped.dropped_by(&object));
+            Some(Kept::View(fields.to_string().into()))
         }
         // An object that belongs to another owner from now on counts as gone.
         Source::Admission(_) if !admission.is_some_and(|is_theirs| is_theirs(&object)) => None,
@@ -620,6 +678,7 @@ impl Source {
             | Self::Pods
             | Self::Operators(..)
             | Self::Admission(_)
+            | Self::Definition(_)
             | Self::Named(_)
             | Self::Selected(..) => None,
         }

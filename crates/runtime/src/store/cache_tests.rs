@@ -1,4 +1,5 @@
 use serde_json::json;
+use weft_plan::dropped;
 
 use super::*;
 
@@ -25,7 +26,7 @@ fn a_kind_that_a_cluster_may_lack_is_served_once_its_stream_has_spoken() {
         &definitions,
         Change::Listed(definition(2, "issuers.cert-manager.io"))
     ));
-    cache.feed(&definitions, Change::Complete);
+    cache.feed(&definitions, Change::Complete(2));
     let serves = |cache: &Cache| cache.facts().serves(kinds::ISSUER);
     assert!(
         cache.definitions().serves(kinds::ISSUER) && !serves(&cache),
@@ -41,13 +42,94 @@ fn a_kind_that_a_cluster_may_lack_is_served_once_its_stream_has_spoken() {
         "the API server is not ready for it"
     );
     cache.silence(&issuers, None);
-    cache.feed(&issuers, Change::Complete);
+    cache.feed(&issuers, Change::Complete(2));
     assert!(cache.may_act() && serves(&cache));
 
     let mut going = definition(3, "issuers.cert-manager.io");
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     assert!(cache.feed(&definitions, Change::Applied(going)));
     assert!(!serves(&cache));
+}
+
+#[test]
+fn of_a_definition_the_cache_keeps_the_fields_that_get_lost() {
+    let source = Source::Definition(kinds::NMSTATE);
+    let definition = |version: u64, fields: &[&str]| {
+        let properties = fields
+            .iter()
+            .map(|field| ((*field).to_owned(), json!({"type": "string"})))
+            .collect::<serde_json::Map<_, _>>();
+        let schema = json!({"type": "object", "properties": properties});
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {
+                "name": kinds::NMSTATE.definition(), "uid": "u",
+                "resourceVersion": version.to_string()
+            },
+            "spec": {"versions": [{
+                "name": "v1", "served": true, "schema": {"openAPIV3Schema": schema}
+            }]}
+        })
+    };
+    let text: &'static str = definition(0, &["a", "b", "c"]).to_string().leak();
+    let mut cache = Cache::default();
+    cache.set_shipped(vec![dropped::Shipped {
+        kind: kinds::NMSTATE,
+        text,
+    }]);
+    assert_eq!(cache.shipped(), [kinds::NMSTATE]);
+    cache.expect(source.clone());
+    assert!(!cache.may_act() && !cache.knows_definition(kinds::NMSTATE));
+    cache.silence(&source, Some(Silence::Refused("no right".to_owned())));
+    assert!(cache.may_act(), "a missing right holds up nothing");
+    assert!(cache.dropped().is_empty() && !cache.knows_definition(kinds::NMSTATE));
+    cache.silence(&source, None);
+    cache.feed(&source, Change::Restarted);
+    assert!(cache.feed(&source, Change::Listed(definition(1, &["b"]))));
+    cache.feed(&source, Change::Complete(1));
+    assert!(cache.may_act() && cache.knows_definition(kinds::NMSTATE));
+    let lost = vec!["a".to_owned(), "c".to_owned()];
+    assert_eq!(cache.dropped(), [(kinds::NMSTATE, lost)]);
+    assert!(
+        !cache.feed(&source, Change::Applied(definition(2, &["b", "z"]))),
+        "the same get lost"
+    );
+    assert!(cache.feed(
+        &source,
+        Change::Applied(definition(3, &["a", "b", "c", "z"]))
+    ));
+    assert!(cache.dropped().is_empty());
+}
+
+#[test]
+fn news_of_the_other_streams_are_counted_without_those_of_one() {
+    let (resources, pods) = (Source::Resources, Source::Owned(kinds::POD, None));
+    let object = |version: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "n", "uid": "u", "resourceVersion": version}
+        })
+    };
+    let mut cache = Cache::default();
+    for source in [&resources, &pods] {
+        cache.expect(source.clone());
+        cache.feed(source, Change::Complete(1));
+    }
+    let before = cache.news_besides(&resources);
+    cache.feed(&resources, Change::Applied(object("2")));
+    assert_eq!(cache.news_besides(&resources), before);
+    assert!(cache.feed(&pods, Change::Applied(object("2"))));
+    assert_eq!(cache.news_besides(&resources), before + 1);
+    assert!(
+        !cache.feed(&pods, Change::Applied(object("1"))),
+        "it is older"
+    );
+    assert_eq!(cache.news_besides(&resources), before + 1);
+    let refused = Some(Silence::Refused("no".to_owned()));
+    for (silence, news) in [(refused.clone(), 2), (refused, 2), (None, 3)] {
+        cache.silence(&pods, silence);
+        assert_eq!(cache.news_besides(&resources), before + news);
+    }
 }
 
 #[test]
@@ -92,7 +174,7 @@ fn a_selected_object_is_known_as_weft_has_written_it() {
     let mut cache = Cache::default();
     cache.expect(source.clone());
     cache.wrote(&object(4, "a"));
-    cache.feed(&source, Change::Complete);
+    cache.feed(&source, Change::Complete(4));
     assert_eq!(
         cache.look(&source),
         Look::Known(Vec::new()),
@@ -148,7 +230,7 @@ fn of_a_fact_only_the_view_is_kept_and_the_same_view_is_no_news() {
 fn an_input_of_one_workload_delays_reports_and_no_writes() {
     let mut cache = cache();
     cache.feed(&source(), Change::Restarted);
-    cache.feed(&source(), Change::Complete);
+    cache.feed(&source(), Change::Complete(1));
     cache.expect(Source::Named(key()));
     assert!(cache.may_act() && !cache.is_settled());
     cache.silence(
@@ -173,7 +255,7 @@ fn a_watch_by_name_shows_nothing_without_permission() {
         ByName::Unknown,
         "it has not answered yet"
     );
-    cache.feed(&by_name, Change::Complete);
+    cache.feed(&by_name, Change::Complete(1));
     assert_eq!(cache.by_name(&key()), ByName::Gone);
     let theirs = object(5, "a");
     cache.feed(&by_name, Change::Applied(theirs.clone()));
@@ -268,7 +350,7 @@ fn of_admission_only_what_another_operator_has_is_kept() {
     cache.expect(source.clone());
     cache.feed(&source, Change::Restarted);
     assert!(!cache.feed(&source, Change::Listed(hook(1, "mine"))));
-    cache.feed(&source, Change::Complete);
+    cache.feed(&source, Change::Complete(1));
     assert_eq!(cache.operators().len(), 0);
     assert!(cache.feed(&source, Change::Applied(hook(2, "theirs"))));
     assert_eq!(cache.operators().len(), 1);
@@ -282,7 +364,7 @@ fn of_admission_only_what_another_operator_has_is_kept() {
 #[test]
 fn a_list_counts_only_where_the_stream_lags_behind_it() {
     let mut cache = cache();
-    cache.feed(&source(), Change::Complete);
+    cache.feed(&source(), Change::Complete(1));
     cache.feed(&source(), Change::Applied(object(5, "a")));
     cache.looked(&source(), Vec::new(), 4);
     assert_eq!(known(&cache), Some(5), "it was made after the list");
@@ -345,7 +427,7 @@ fn a_list_brings_what_is_there_and_takes_what_is_not() {
         Some(1),
         "nothing is forgotten before the list is whole"
     );
-    assert!(cache.feed(&source(), Change::Complete));
+    assert!(cache.feed(&source(), Change::Complete(1)));
     assert!(cache.is_complete());
     assert_eq!(known(&cache), None);
 }
@@ -353,14 +435,14 @@ fn a_list_brings_what_is_there_and_takes_what_is_not() {
 #[test]
 fn a_list_of_restored_data_replaces_what_was_known() {
     let mut cache = cache();
-    cache.feed(&source(), Change::Complete);
+    cache.feed(&source(), Change::Complete(1));
     cache.wrote(&object(90, "a"));
     cache.feed(&source(), Change::Applied(object(90, "a")));
     cache.feed(&source(), Change::Rewound);
     cache.feed(&source(), Change::Restarted);
     assert_eq!(known(&cache), Some(90), "it stays until the list is whole");
     assert!(cache.feed(&source(), Change::Listed(object(50, "a"))));
-    cache.feed(&source(), Change::Complete);
+    cache.feed(&source(), Change::Complete(50));
     assert_eq!(known(&cache), Some(50));
     assert!(
         cache.feed(&source(), Change::Applied(object(51, "a"))),
@@ -387,7 +469,7 @@ fn only_the_identity_of_unwanted_objects_is_kept() {
     assert!(cache.feed(&source(), Change::Listed(large("hostile", 1))));
     assert!(cache.feed(&source(), Change::Listed(large("weft-inventory-x", 1))));
     cache.feed(&source(), Change::Listed(object(1, "a")));
-    cache.feed(&source(), Change::Complete);
+    cache.feed(&source(), Change::Complete(1));
     let size = |cache: &Cache| {
         cache.stores[&source()]
             .objects
@@ -418,7 +500,7 @@ fn a_write_during_a_list_stays() {
     let mut cache = cache();
     cache.feed(&source(), Change::Restarted);
     cache.wrote(&object(5, "a"));
-    cache.feed(&source(), Change::Complete);
+    cache.feed(&source(), Change::Complete(4));
     assert_eq!(known(&cache), Some(5));
 }
 
@@ -463,7 +545,7 @@ fn pods_are_not_forgotten_before_their_list_is_whole() {
     feed(Change::Restarted);
     feed(Change::Listed(pod("a")));
     feed(Change::Listed(pod("b")));
-    assert!(feed(Change::Complete));
+    assert!(feed(Change::Complete(1)));
     feed(Change::Restarted);
     feed(Change::Listed(pod("b")));
     assert_eq!(
@@ -471,6 +553,6 @@ fn pods_are_not_forgotten_before_their_list_is_whole() {
         2,
         "a teardown that saw none would go on as if all had ended"
     );
-    assert!(cache.feed(&Source::Pods, Change::Complete));
+    assert!(cache.feed(&Source::Pods, Change::Complete(1)));
     assert_eq!(cache.pods().count(), 1);
 }

@@ -3,9 +3,10 @@
 //!
 //! Guarantees:
 //! - A refused or expired watch lists again at once. A list that succeeds proves access.
-//! - A list is the truth. If its resourceVersion is lower than one seen before, the API server's
-//!   data went back in time, as after etcd was restored from a snapshot: [`News::Rewound`] says so
-//!   before the list.
+//! - A list is the truth. An answer that is no list with a resourceVersion counts as a failure, and no
+//!   object is gone because it is not in there.
+//! - If the list's resourceVersion is lower than one seen before, the API server's data went back in
+//!   time, as after etcd was restored from a snapshot. [`News::Rewound`] says so before the list.
 //! - A refusal counts as [passing](Failed::passing) until it has lasted for two minutes: an API
 //!   server that has just started refuses requests until it knows all roles.
 //! - Each kind of failure has a backoff of its own: time without any answer makes the pause after
@@ -21,7 +22,10 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::backoff::Backoff;
+use crate::{
+    api_server::{answer, cluster::Error},
+    backoff::Backoff,
+};
 
 /// How long a page of a list, or the start of a watch, may take.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -64,8 +68,8 @@ pub enum News<K> {
     Restarted,
     /// One object of a list.
     Listed(K),
-    /// The end of a list.
-    Complete,
+    /// The end of a list at this resourceVersion. 0 if it cannot be read.
+    Complete(u64),
     /// An object is there, new or changed.
     Applied(K),
     /// An object is gone.
@@ -90,21 +94,27 @@ pub struct Failed {
 }
 
 impl Failed {
-    fn new(error: &kube::Error) -> Self {
-        let (code, why) = match error {
-            kube::Error::Api(status) => (Some(status.code), status.message.clone()),
-            other => (None, other.to_string()),
+    fn new(error: kube::Error) -> Self {
+        let error = Error::from(error);
+        let code = match &error {
+            // A line of a watch may be a `Status` without a code.
+            Error::Api(status) if status.code != 0 => Some(status.code),
+            _ => None,
         };
         Self {
             code,
-            why,
-            passing: false,
-            pause: Duration::ZERO,
+            ..Self::without_answer(error.to_string())
         }
     }
 
     fn silent(what: &str) -> Self {
-        let why = format!("no answer to a {what} within {} s", ANSWER.as_secs());
+        Self::without_answer(format!(
+            "no answer to a {what} within {} s",
+            ANSWER.as_secs()
+        ))
+    }
+
+    fn without_answer(why: String) -> Self {
         Self {
             code: None,
             why,
@@ -156,10 +166,14 @@ where
     let mut first = true;
     loop {
         let page = match timeout(ANSWER, api.list(&params)).await {
-            Ok(page) => page.map_err(|error| Failed::new(&error))?,
+            Ok(page) => page.map_err(Failed::new)?,
             Err(_) => return Err(Failed::silent("list")),
         };
         let version = page.metadata.resource_version.unwrap_or_default();
+        if !answer::is_list(&page.types.kind, &version) {
+            let stranger = Error::Unreadable("it is not a list with a resourceVersion".to_owned());
+            return Err(Failed::without_answer(stranger.to_string()));
+        }
         if first {
             if course.is_rewound_to(&version) {
                 report(News::Rewound);
@@ -173,7 +187,7 @@ where
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
             None => {
-                report(News::Complete);
+                report(News::Complete(version.parse().unwrap_or_default()));
                 return Ok(version);
             }
         }
@@ -213,7 +227,7 @@ where
         Ok(Ok(stream)) => stream,
         failed => {
             let failed = match failed {
-                Ok(Err(error)) => Failed::new(&error),
+                Ok(Err(error)) => Failed::new(error),
                 _ => Failed::silent("watch"),
             };
             return course
@@ -249,13 +263,15 @@ where
             }
             Ok(Some(Err(error))) => {
                 return course
-                    .watch_failed(Failed::new(&error), report)
+                    .watch_failed(Failed::new(error), report)
                     .await
                     .unwrap_or(after_break);
             }
             Ok(None) | Err(_) => {
                 if began.elapsed() < BRIEF {
-                    course.rest().await;
+                    course.rest(report).await;
+                } else {
+                    course.was_brief = false;
                 }
                 let in_time = began.elapsed() >= WATCH.mul_f64(0.9);
                 return if in_time { Next::Resume } else { after_break };
@@ -292,6 +308,8 @@ struct Course {
     /// True if the last watch was refused: then a list proves nothing.
     watch_is_refused: bool,
     refused_since: Option<Instant>,
+    /// True if the last watch ended as soon as it began.
+    was_brief: bool,
     /// True if the last thing reported is a failure.
     has_failed: bool,
 }
@@ -308,6 +326,7 @@ impl Course {
             has_watched: false,
             watch_is_refused: false,
             refused_since: None,
+            was_brief: false,
             has_failed: false,
         }
     }
@@ -333,6 +352,7 @@ impl Course {
         self.unanswered.reset();
         self.refused_lists.reset();
         self.refused_watches.reset();
+        self.was_brief = false;
     }
 
     fn listed<K>(&mut self, report: &mut impl FnMut(News<K>)) {
@@ -411,8 +431,19 @@ impl Course {
         sleep(pause).await;
     }
 
-    /// Pauses after a watch that ended as soon as it began.
-    async fn rest(&mut self) {
-        sleep(self.refused_watches.next_pause()).await;
+    /// Pauses after a watch that ended as soon as it began. A connection may be closed at any time.
+    /// But if the next watch ends so, too, nothing is seen any more, and that is a failure.
+    async fn rest<K>(&mut self, report: &mut impl FnMut(News<K>)) {
+        let pause = self.refused_watches.next_pause();
+        if std::mem::replace(&mut self.was_brief, true) {
+            let why = "the watch ended as soon as it began".to_owned();
+            let failed = Failed {
+                pause,
+                ..Failed::without_answer(why)
+            };
+            self.report(failed, report).await;
+        } else {
+            sleep(pause).await;
+        }
     }
 }

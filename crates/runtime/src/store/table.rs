@@ -26,8 +26,9 @@ pub enum Change {
     Restarted,
     /// One object of a list.
     Listed(Value),
-    /// The end of a list.
-    Complete,
+    /// The end of a list at this resourceVersion. 0 if it cannot be read: only the objects on the
+    /// list count then.
+    Complete(u64),
 }
 
 /// The effect of a change on a table.
@@ -150,10 +151,15 @@ impl<K: Clone + Ord, V> Table<K, V> {
                 self.listed = Some(BTreeSet::new());
                 Effect::Nothing
             }
-            Change::Complete => {
+            Change::Complete(at) => {
                 let listed = self.listed.take().unwrap_or_default();
                 let before = self.rows.len();
-                self.rows.retain(|key, _| listed.contains(key));
+                // The list lacks the objects that Weft has written since the API server began to
+                // answer it.
+                let is_later = |row: &Row<V>| at > 0 && row.version > at;
+                self.rows
+                    .retain(|key, row| is_later(row) || listed.contains(key));
+                self.latest = self.latest.max(at);
                 self.buried.clear();
                 let first = !std::mem::replace(&mut self.complete, true);
                 if first || before != self.rows.len() {
@@ -165,18 +171,14 @@ impl<K: Clone + Ord, V> Table<K, V> {
         }
     }
 
-    /// Takes in an object as a write of Weft has left it. It stays at the end of a list that the
-    /// API server began to answer before the write.
+    /// Takes in an object of this stream as a write of Weft has left it. The stream may have shown
+    /// its end already: it is of no use then.
     pub fn wrote(&mut self, key: K, object: &Value, kept: V) {
-        if let Some(listed) = &mut self.listed {
-            listed.insert(key.clone());
+        let identity = Identity::of(object);
+        let is_over = identity.version <= self.latest && !self.rows.contains_key(&key);
+        if !is_over {
+            self.put(key, identity, kept);
         }
-        self.update(key, object, kept);
-    }
-
-    /// Takes in an object as a write of Weft has left it, if a list may still show that it is gone.
-    pub fn update(&mut self, key: K, object: &Value, kept: V) {
-        self.put(key, Identity::of(object), kept);
     }
 
     /// Takes out an object that Weft has deleted, or that was not found where it should be.
@@ -320,7 +322,7 @@ mod tests {
         let mut table = Table::default();
         take(&mut table, Change::Restarted);
         take(&mut table, Change::Listed(object("a", "1", 5)));
-        assert_eq!(take(&mut table, Change::Complete), Effect::Listed);
+        assert_eq!(take(&mut table, Change::Complete(5)), Effect::Listed);
         table
     }
 
@@ -360,8 +362,41 @@ mod tests {
         take(&mut table, Change::Restarted);
         table.wrote("b".into(), &object("b", "2", 6), 6);
         take(&mut table, Change::Listed(object("a", "1", 5)));
-        assert_eq!(take(&mut table, Change::Complete), Effect::Nothing);
+        assert_eq!(take(&mut table, Change::Complete(5)), Effect::Nothing);
         assert_eq!(table.iter().count(), 2);
+    }
+
+    #[test]
+    fn an_answer_that_comes_after_the_end_of_its_object_revives_nothing() {
+        let mut table = table();
+        take(&mut table, Change::Applied(object("a", "1", 6)));
+        take(&mut table, Change::Deleted(object("a", "1", 7)));
+        table.wrote("a".into(), &object("a", "1", 6), 6);
+        assert_eq!(known(&table), None);
+        table.wrote("a".into(), &object("a", "2", 8), 8);
+        assert_eq!(known(&table), Some(8), "another object of that name");
+    }
+
+    #[test]
+    fn a_list_at_a_later_version_shows_the_end_of_what_was_written_before() {
+        let mut table = table();
+        take(&mut table, Change::Restarted);
+        table.wrote("b".into(), &object("b", "2", 6), 6);
+        take(&mut table, Change::Listed(object("a", "1", 5)));
+        assert_eq!(take(&mut table, Change::Complete(8)), Effect::Listed);
+        assert_eq!(table.iter().count(), 1);
+        table.wrote("b".into(), &object("b", "2", 6), 6);
+        assert_eq!(table.iter().count(), 1, "the answer comes after the list");
+    }
+
+    #[test]
+    fn a_list_without_a_version_shows_what_is_there_and_hides_no_later_write() {
+        let mut table = table();
+        take(&mut table, Change::Restarted);
+        assert_eq!(take(&mut table, Change::Complete(0)), Effect::Listed);
+        assert_eq!(known(&table), None);
+        table.wrote("a".into(), &object("a", "2", 6), 6);
+        assert_eq!(known(&table), Some(6));
     }
 
     #[test]
@@ -372,7 +407,7 @@ mod tests {
         take(&mut table, Change::Restarted);
         assert_eq!(known(&table), Some(90), "until the list is complete");
         take(&mut table, Change::Listed(object("a", "1", 50)));
-        take(&mut table, Change::Complete);
+        take(&mut table, Change::Complete(50));
         assert_eq!(known(&table), Some(50));
     }
 

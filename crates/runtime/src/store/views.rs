@@ -139,7 +139,7 @@ mod tests {
         );
         views.take(Change::Restarted);
         views.take(Change::Listed(object("a", "1", 5, 1)));
-        views.take(Change::Complete);
+        views.take(Change::Complete(5));
         views
     }
 
@@ -174,7 +174,7 @@ mod tests {
         views.take(Change::Restarted);
         views.wrote(&object("b", "3", 13, 13));
         views.take(Change::Listed(object("a", "2", 12, 12)));
-        views.take(Change::Complete);
+        views.take(Change::Complete(12));
         assert_eq!(
             views.lock().iter().count(),
             2,
@@ -189,7 +189,7 @@ mod tests {
         views.take(Change::Rewound);
         views.take(Change::Restarted);
         views.take(Change::Listed(object("a", "1", 50, 5)));
-        views.take(Change::Complete);
+        views.take(Change::Complete(50));
         assert_eq!(views.lock().get("a"), Some(&5));
     }
 

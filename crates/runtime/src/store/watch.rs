@@ -48,16 +48,6 @@ impl Shared {
         }
     }
 
-    /// The same cache with a signal of its own: what feeds it through this one does not end the
-    /// wait of [`Self::changed`] of the other.
-    #[must_use]
-    pub fn with_own_signal(&self) -> Self {
-        Self {
-            changed: Arc::default(),
-            ..self.clone()
-        }
-    }
-
     /// The signal that the API server's data has gone back in time.
     pub fn rewind(&self) -> &Rewind {
         &self.rewind
@@ -119,6 +109,18 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// The watch of the definition of a kind of Weft's.
+    pub fn of_definition(kind: Kind) -> Self {
+        Self {
+            source: Source::Definition(kind),
+            kind: kinds::CUSTOM_RESOURCE_DEFINITION,
+            namespace: None,
+            labels: String::new(),
+            fields: format!("metadata.name={}", kind.definition()),
+            metadata_only: false,
+        }
+    }
+
     /// How many objects a page of a list has. Managed fields and statuses make objects large, and
     /// whoever may write objects in a namespace can make those that users fill as large as the API
     /// server allows (1.5 MB): few of these at once.
@@ -134,6 +136,12 @@ impl Watch {
     /// Reports whether a cluster may lack the kind. The kind of the resource itself must exist.
     pub fn is_optional(&self) -> bool {
         self.kind.is_optional() && self.source != Source::Resources
+    }
+
+    /// Reports whether nothing has to wait for this watch, because a cluster may lack the kind: a
+    /// kind of others, or one of Kubernetes itself that versions before 1.33 do not serve.
+    fn is_dispensable(&self) -> bool {
+        self.is_optional() || self.kind == kinds::SERVICE_CIDR
     }
 }
 
@@ -196,14 +204,14 @@ where
         page: watch.page(),
         list_after_break: false,
         // A definition that is missing is waited for. Its arrival is noticed by another watch where
-        // the cluster may lack it.
-        longest_absence: Duration::from_secs(if watch.is_optional() { 30 } else { 1 }),
+        // the cluster may lack it. A kind of Kubernetes itself arrives with another API server.
+        longest_absence: Duration::from_secs(if watch.is_dispensable() { 30 } else { 1 }),
     };
     let never = stream::follow(api, selection, |news| match news {
         News::Rewound => sink.take(Change::Rewound),
         News::Restarted => sink.take(Change::Restarted),
         News::Listed(object) => sink.take(Change::Listed(value(object, kind))),
-        News::Complete => sink.take(Change::Complete),
+        News::Complete(at) => sink.take(Change::Complete(at)),
         News::Applied(object) => sink.take(Change::Applied(value(object, kind))),
         News::Deleted(object) => sink.take(Change::Deleted(value(object, kind))),
         News::Works => sink.works(),
@@ -241,9 +249,9 @@ impl Sink for Feed<'_> {
     /// nothing else, whatever keeps us from a first look.
     fn failed(&self, failed: Failed) {
         let (watch, mut cache) = (self.watch, self.shared.lock());
-        let dispensable = watch.source.is_of_others() || watch.is_optional();
+        let dispensable = watch.source.is_of_others() || watch.is_dispensable();
         let silence = match failed.code {
-            Some(404) if watch.is_optional() => Silence::NotServed,
+            Some(404) if watch.is_dispensable() => Silence::NotServed,
             // The store is not older than it would be if the API server were away.
             Some(403 | 410) if failed.passing => return,
             Some(403) => Silence::Refused(failed.why),

@@ -17,5 +17,5 @@ pub const SERVICE_ACCOUNT: &str = "nmstate-handler";
 /// # Errors
 /// There is none.
 pub fn program() -> Result<PathBuf> {
-    built("WEFT_AGENT_BIN", "weft-agent")
+    built("weft-agent")
 }

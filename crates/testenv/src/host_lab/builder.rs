@@ -1,7 +1,6 @@
 //! The start of a lab of hosts.
 
 use std::net::Ipv4Addr;
-use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use futures::future::try_join_all;
@@ -33,7 +32,6 @@ pub struct HostLabBuilder {
     pods_managed: bool,
     open_vswitch: bool,
     network_manager: bool,
-    audit: bool,
     garbage_collector: bool,
 }
 
@@ -46,7 +44,6 @@ impl HostLabBuilder {
             pods_managed: false,
             open_vswitch: false,
             network_manager: true,
-            audit: false,
             garbage_collector: true,
         }
     }
@@ -97,13 +94,6 @@ impl HostLabBuilder {
         self
     }
 
-    /// Has the API server write an audit log, see [`ControlPlane::audit_events`]. Off by default.
-    #[must_use]
-    pub fn audit(mut self, audit: bool) -> Self {
-        self.audit = audit;
-        self
-    }
-
     /// Sets whether the garbage collector runs, see
     /// [`Builder::garbage_collector`](crate::Builder::garbage_collector).
     #[must_use]
@@ -123,11 +113,12 @@ impl HostLabBuilder {
         let control_plane = ControlPlane::builder()
             .nodes(self.hosts)
             .node_prefix(self.prefix);
-        let control_plane = control_plane
-            .audit(self.audit)
-            .garbage_collector(self.garbage_collector)
-            .start()
-            .await?;
+        let control_plane = if self.garbage_collector {
+            control_plane.lend().await?
+        } else {
+            let control_plane = control_plane.audit(true).garbage_collector(false);
+            control_plane.start().await?.into()
+        };
         let port = control_plane
             .url()
             .rsplit(':')
@@ -136,22 +127,18 @@ impl HostLabBuilder {
         let Some(port) = port else {
             bail!("{} has no port", control_plane.url())
         };
-        let folder = control_plane.dir().to_owned();
-        let hosts = self.gateway(&programs, &folder)?;
+        let mut hosts = self.gateway(&programs)?;
         let way = listen_in(
             &hosts.gateway.file(),
             (addresses::API_SERVER, addresses::API_SERVER_PORT).into(),
         )?;
         let way = Relay::start(way, (Ipv4Addr::LOCALHOST, port).into(), None)?;
-        let mut lab = HostLab {
+        self.plug_in(&mut hosts, &programs).await?;
+        Ok(HostLab {
             hosts,
             way,
             control_plane,
-        };
-        lab.control_plane.keep_files(true);
-        self.plug_in(&mut lab.hosts, &programs, &folder).await?;
-        lab.control_plane.keep_files(is_kept());
-        Ok(lab)
+        })
     }
 
     /// Starts the hosts alone, without a control plane. Returns when all have their network.
@@ -160,15 +147,8 @@ impl HostLabBuilder {
     /// As [`start`](Self::start).
     pub async fn start_hosts(self) -> Result<Hosts> {
         let programs = self.programs()?;
-        let folder = WorkDir::temporary()?;
-        let path = folder.path().to_owned();
-        let mut hosts = self.gateway(&programs, &path)?;
-        let folder = hosts.folder.insert(folder);
-        folder.keep = true;
-        self.plug_in(&mut hosts, &programs, &path).await?;
-        if let Some(folder) = &mut hosts.folder {
-            folder.keep = is_kept();
-        }
+        let mut hosts = self.gateway(&programs)?;
+        self.plug_in(&mut hosts, &programs).await?;
         Ok(hosts)
     }
 
@@ -198,20 +178,23 @@ impl HostLabBuilder {
     }
 
     /// The gateway, without hosts.
-    fn gateway(&self, usr: &str, folder: &Path) -> Result<Hosts> {
+    fn gateway(&self, usr: &str) -> Result<Hosts> {
+        let mut folder = WorkDir::temporary()?;
+        // Should the start fail, the logs say why.
+        folder.keep = true;
         let names: Vec<_> = (1..)
             .zip(self.names())
             .map(|(index, name)| (name, addresses::host(index)))
             .collect();
         Ok(Hosts {
             hosts: vec![],
-            gateway: Gateway::start(self.cards, &names, usr, folder)?,
-            folder: None,
+            gateway: Gateway::start(self.cards, &names, usr, folder.path())?,
+            folder,
         })
     }
 
     /// Waits for the gateway, and starts the hosts.
-    async fn plug_in(&self, hosts: &mut Hosts, usr: &str, folder: &Path) -> Result<()> {
+    async fn plug_in(&self, hosts: &mut Hosts, usr: &str) -> Result<()> {
         hosts.gateway.wait_ready().await?;
         let configuration = configuration(self.pods_managed);
         let programs = HostPrograms {
@@ -227,10 +210,11 @@ impl HostLabBuilder {
                 &configuration,
                 &programs,
                 &hosts.gateway,
-                folder,
+                hosts.folder.path(),
             )?);
         }
         try_join_all(hosts.hosts.iter().map(Host::wait_ready)).await?;
+        hosts.folder.keep = is_kept();
         Ok(())
     }
 }

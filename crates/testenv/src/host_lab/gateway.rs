@@ -1,15 +1,19 @@
-//! The other end of the hosts' cables: a network namespace with a bridge for each card, and a
-//! gateway that answers ping, DNS and DHCP on all of them.
+//! The other end of the hosts' cables: namespaces with a bridge for each card, and a gateway that
+//! answers ping, DNS and DHCP on all of them.
 
+use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Result, bail};
 
 use crate::{
     host_programs::in_usr,
-    network::{self, Network},
-    process::{Process, bound_command},
+    init::{Init, enter_bound},
+    network,
+    process::Process,
+    program::Program,
 };
 
 use super::addresses;
@@ -17,21 +21,26 @@ use super::addresses;
 /// A gateway, which ends on drop.
 #[derive(Debug)]
 pub(crate) struct Gateway {
-    // Before the namespace that it runs in.
-    dnsmasq: Process,
-    network: Network,
+    // Before the namespaces that it runs in.
+    dnsmasq: Program,
+    init: Init,
 }
 
 impl Gateway {
     /// With this many cards a host, and these names and addresses of `eth0`, from the first host
-    /// on. Its programs are in these folders of `/usr`.
+    /// on. Its programs are in these folders of `/usr`, and its logs in `gateway` of this folder.
     pub(crate) fn start(
         cards: u8,
         hosts: &[(String, Ipv4Addr)],
         usr: &str,
         folder: &Path,
     ) -> Result<Self> {
-        let network = Network::new()?;
+        let folder = folder.join("gateway");
+        fs::create_dir_all(&folder)?;
+        // Programs lay what they need over the machine's `/usr` by themselves: the kernel allows
+        // few overlays over overlays.
+        let init = Init::idle(&[], "/usr", &folder)?;
+        let network = network::of(init.pid());
         let mut commands = String::new();
         for card in 0..cards {
             let address = addresses::gateway(card);
@@ -44,17 +53,15 @@ impl Gateway {
             addresses::API_SERVER,
             addresses::NAME_SERVER
         );
-        network::ip(&network.file(), &commands)?;
-        // Neither program forks: the process is that of dnsmasq in the end.
-        let mut command = bound_command(Path::new("nsenter"));
+        network::ip(&network, &commands)?;
+        let mut command = enter_bound(init.pid());
         command
-            .arg(format!("--net={}", network.file().display()))
-            .args(["--", "unshare"])
+            .arg("unshare")
             .args(in_usr(usr))
             .arg("dnsmasq")
-            .args(arguments(cards, hosts, folder));
-        let dnsmasq = Process::spawn("dnsmasq".into(), command, folder)?;
-        Ok(Self { dnsmasq, network })
+            .args(arguments(cards, hosts, &folder));
+        let dnsmasq = Program::new(Process::spawn("dnsmasq".into(), command, &folder)?)?;
+        Ok(Self { dnsmasq, init })
     }
 
     /// Waits until DNS is answered.
@@ -62,17 +69,26 @@ impl Gateway {
         self.dnsmasq.wait_listening(53).await
     }
 
-    /// The file of its namespace.
+    /// The file of its network namespace.
     pub(crate) fn file(&self) -> PathBuf {
-        self.network.file()
+        network::of(self.init.pid())
+    }
+
+    /// A command that runs what is added to it in the gateway's namespaces, and ends with them.
+    pub(super) fn enter(&self) -> Command {
+        enter_bound(self.init.pid())
     }
 
     pub(crate) fn check_running(&mut self) -> Result<()> {
+        self.init.check_running()?;
         self.dnsmasq.check_running()
     }
 
-    pub(crate) fn process(&self) -> (String, u32) {
-        (self.dnsmasq.name().to_owned(), self.dnsmasq.pid())
+    /// Name and pid of what runs for it on this machine.
+    pub(crate) fn processes(&self) -> Vec<(String, u32)> {
+        let mut all = self.init.processes("gateway").to_vec();
+        all.push(("dnsmasq".to_owned(), self.dnsmasq.pid()));
+        all
     }
 
     /// Connects a host, by its process 1: `eth0`, which it waits for, last.

@@ -20,6 +20,7 @@ use super::addresses;
 use super::gateway::Gateway;
 
 const RESET: &str = include_str!("host-reset.sh");
+const LOSE_POWER: &str = include_str!("host-lose-power.sh");
 const INIT: &str = include_str!("host-init.sh");
 
 /// The programs of a host.
@@ -244,6 +245,17 @@ impl Host {
     pub async fn start_network_manager(&self) -> Result<()> {
         fs::remove_file(self.file("/run/NetworkManager.stopped"))?;
         self.wait_ready().await
+    }
+
+    /// Ends NetworkManager and takes from the kernel all that a reboot takes, except from the cards
+    /// that `keeps` names. [`start_network_manager`](Self::start_network_manager) starts it again.
+    ///
+    /// # Errors
+    /// A step failed.
+    pub async fn lose_power(&self, keeps: &[&str]) -> Result<()> {
+        self.stop_network_manager().await?;
+        let command = [&["bash", "-e", "-s"][..], keeps].concat();
+        self.exec_with_input(&command, LOSE_POWER).await.map(drop)
     }
 
     /// Gives it the network back that it had at its start: one connection, no devices but its

@@ -15,7 +15,7 @@ pub struct Hosts {
     // Dropped in this order.
     pub(super) hosts: Vec<Host>,
     pub(super) gateway: Gateway,
-    pub(super) folder: Option<WorkDir>,
+    pub(super) folder: WorkDir,
 }
 
 impl Hosts {
@@ -40,13 +40,12 @@ impl Hosts {
     /// # Errors
     /// lldpd is missing, see [`Capability::Lldpd`](super::Capability::Lldpd).
     pub fn switch(&self) -> Result<Switch> {
-        let folder = self.folder.as_ref();
-        self.switch_in(folder.context("the lab has no folder")?.path())
+        Switch::start(&self.gateway, self.folder.path())
     }
 
-    /// The same, with its log in this folder.
-    pub(super) fn switch_in(&self, folder: &Path) -> Result<Switch> {
-        Switch::start(&self.gateway.file(), folder)
+    /// The folder of their files and logs, which ends with them.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Are all of its processes running? (Those inside hosts are started again by the host.)

@@ -60,7 +60,7 @@ impl Installation {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn without_agents(builder: HostLabBuilder) -> Result<Self> {
-        let weft = built("WEFT_BIN", "weft")?;
+        let weft = built("weft")?;
         let manifests = ["manifests", "--split", "--domains", "node-network"];
         let manifests = run(&weft, &manifests, None)?;
         Self::of_version(builder, weft, &manifests).await

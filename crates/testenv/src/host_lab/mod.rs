@@ -3,12 +3,14 @@
 //! NetworkManager, D-Bus and dnsmasq, and installs none of them. Nothing of the machine's own network is touched.
 //!
 //! ```text
-//!   this machine              gateway: a network namespace           host: network, mount, UTS, IPC and PID namespaces
+//!   this machine              gateway                                host
 //!   127.0.0.1 kube-apiserver  <--- 172.31.0.2:6443                   dbus-daemon, NetworkManager, weft-agent
 //!                             br0  172.31.0.1  ping, DNS, DHCP  ---  eth0  172.31.0.11, gateway and name server 172.31.0.1
 //!                             br1  172.31.1.1  ping, DNS, DHCP  ---  eth1  free
 //!                             br2  172.31.2.1  ping, DNS, DHCP  ---  eth2  free
 //! ```
+//!
+//! The gateway and each host have network, mount, UTS, IPC and PID namespaces of their own.
 //!
 //! Where a test wants it, each host has an Open vSwitch of its own, too, with its datapath in user
 //! space: bridges say `datapath: netdev`.
@@ -35,8 +37,9 @@
 //! ```
 //!
 //! Dropping the lab ends every process, and with them their namespaces, devices and mounts. If its
-//! owner is killed, the kernel ends them all the same. The folder is kept when a test panics:
-//! `hosts/<name>` in it has the logs.
+//! owner is killed, the kernel ends process 1 of the gateway and of each host, and with it all that
+//! runs there. The folder is kept when a test panics: `gateway` and `hosts/<name>` in it have the
+//! logs.
 
 pub mod addresses;
 pub mod agent;
@@ -49,7 +52,7 @@ mod hosts;
 mod installation;
 mod switch;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
@@ -61,20 +64,25 @@ pub use hosts::Hosts;
 pub use installation::Installation;
 pub use switch::Switch;
 
-use crate::{ControlPlane, network, relay::Relay};
+use crate::{ControlPlane, Lent, network, relay::Relay};
 
 /// A control plane with hosts. Dropping it ends it.
 pub struct HostLab {
     // Dropped in this order.
     hosts: Hosts,
     way: Relay,
-    control_plane: ControlPlane,
+    control_plane: Lent,
 }
 
 impl HostLab {
-    /// Its control plane: clients, kubeconfigs for this machine, audit log, folder.
+    /// Its control plane: clients, kubeconfigs for this machine, audit log.
     pub fn control_plane(&self) -> &ControlPlane {
         &self.control_plane
+    }
+
+    /// The folder of the files and logs of its hosts, which ends with them.
+    pub fn folder(&self) -> &Path {
+        self.hosts.folder()
     }
 
     /// A client with all rights.
@@ -167,7 +175,7 @@ impl HostLab {
     /// # Errors
     /// lldpd is missing, see [`Capability::Lldpd`].
     pub fn switch(&self) -> Result<Switch> {
-        self.hosts.switch_in(self.control_plane.dir())
+        self.hosts.switch()
     }
 
     /// Runs commands of `ip`, one a line, where the gateway is.
@@ -190,7 +198,7 @@ impl HostLab {
     /// Name and pid of its processes, without those inside hosts.
     pub fn processes(&self) -> Vec<(String, u32)> {
         let mut all = self.control_plane.processes();
-        all.push(self.hosts.gateway.process());
+        all.extend(self.hosts.gateway.processes());
         all.extend(self.hosts().iter().flat_map(Host::processes));
         all
     }

@@ -5,13 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::{
-    network,
-    process::{Process, bound_command},
-    programs::path_from_env,
-};
+use crate::{network, process::Process, program::Program, programs::path_from_env};
 
 use super::Host;
+use super::gateway::Gateway;
 
 /// Runs lldpd of the folder `$1` with its configuration `$2` in a namespace of mounts of its own:
 /// it wants a user of its own, and leaves a socket and its process number in `/run`.
@@ -36,12 +33,12 @@ pub(super) fn folder() -> Option<PathBuf> {
 pub struct Switch {
     network: PathBuf,
     // Ended on drop.
-    _lldpd: Process,
+    _lldpd: Program,
 }
 
 impl Switch {
-    /// Announces itself every second on each cable of the gateway of this network.
-    pub(super) fn start(network: &Path, folder: &Path) -> Result<Self> {
+    /// Announces itself every second on each cable of this gateway.
+    pub(super) fn start(gateway: &Gateway, folder: &Path) -> Result<Self> {
         let programs = self::folder().context("WEFT_LLDPD names no folder with lldpd")?;
         let configuration = folder.join("lldpd.conf");
         // Cables are no hardware, which `!!` has lldpd take all the same.
@@ -52,24 +49,14 @@ impl Switch {
              configure lldp tx-interval 1\n\
              configure lldp tx-hold 4\n",
         )?;
-        let mut command = bound_command(Path::new("nsenter"));
+        let mut command = gateway.enter();
         command
-            .arg(format!("--net={}", network.display()))
-            .args([
-                "--",
-                "unshare",
-                "--mount",
-                "--pid",
-                "--fork",
-                "--kill-child",
-                "--",
-            ])
-            .args(["bash", "-euc", RUN, "bash"])
+            .args(["unshare", "--mount", "--", "bash", "-euc", RUN, "bash"])
             .arg(programs)
             .arg(configuration);
         Ok(Self {
-            network: network.to_owned(),
-            _lldpd: Process::spawn("lldpd".to_owned(), command, folder)?,
+            network: gateway.file(),
+            _lldpd: Program::new(Process::spawn("lldpd".to_owned(), command, folder)?)?,
         })
     }
 

@@ -1,6 +1,6 @@
 //! The start of a lab.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -85,8 +85,8 @@ impl LabBuilder {
     }
 
     /// Starts control plane and nodes, building their programs first if they are not there. Returns
-    /// when every node is registered, has its range of pod addresses, and has all images. No node
-    /// is Ready: there is no network for pods yet.
+    /// when every node is registered, has its range of pod addresses, to which the API server has a
+    /// route, and has all images. No node is Ready: there is no network for pods yet.
     ///
     /// # Errors
     /// The machine lacks something (the error says what), or a program is missing, ended or not
@@ -138,7 +138,7 @@ impl LabBuilder {
             _cgroups: cgroups,
             control_plane,
             _forward: forward,
-            network,
+            _network: network,
         };
         lab.control_plane.keep_files(true);
         self.start_nodes(&mut lab, &programs).await?;
@@ -152,7 +152,7 @@ impl LabBuilder {
             dir: lab.control_plane.dir(),
             programs,
             cgroups: &lab._cgroups,
-            network: &lab.network,
+            network: &lab._network,
             authority: lab.control_plane.authority(),
             dual_stack: self.dual_stack,
         };
@@ -161,21 +161,33 @@ impl LabBuilder {
         }
         let client = lab.control_plane.client();
         let images = &self.images;
-        try_join_all(
-            lab.nodes
-                .iter_mut()
-                .zip(&self.nodes)
-                .map(async |(node, options)| {
-                    node.wait_for_containerd().await?;
-                    for image in images {
-                        node.import(image).await?;
-                    }
-                    wait_registered(&client, node, options).await
-                }),
-        )
+        let ranges = try_join_all(lab.nodes.iter_mut().zip(&self.nodes).map(
+            async |(node, options)| {
+                node.wait_for_containerd().await?;
+                for image in images {
+                    node.import(image).await?;
+                }
+                wait_registered(&client, node, options).await
+            },
+        ))
         .await?;
-        Ok(())
+        let routes: String = lab
+            .nodes
+            .iter()
+            .zip(&ranges)
+            .map(|(node, ranges)| routes_to(node.addresses(), ranges))
+            .collect();
+        network::ip(&lab._network.file(), &routes)
     }
+}
+
+/// Commands of `ip` that lead to the pods of a node, by its address of the same family.
+fn routes_to(addresses: &[IpAddr], ranges: &[String]) -> String {
+    ranges
+        .iter()
+        .zip(addresses)
+        .map(|(range, address)| format!("route add {range} via {address}\n"))
+        .collect()
 }
 
 /// Two bridges. The first one has the control plane's addresses.
@@ -196,26 +208,21 @@ link set br1 mtu 1500 up
     network::ip(&network.file(), &commands)
 }
 
+/// Waits until the API server knows the node, and returns its ranges of pod addresses, IPv4 first.
 async fn wait_registered(
     client: &kube::Client,
     node: &mut Node,
     options: &NodeOptions,
-) -> Result<()> {
+) -> Result<Vec<String>> {
     let api: Api<NodeObject> = Api::all(client.clone());
-    let has_range = |object: &NodeObject| {
-        object
-            .spec
-            .as_ref()
-            .is_some_and(|spec| spec.pod_cidr.is_some())
-    };
     let registered = within(START_TIMEOUT, Duration::from_millis(20), async || {
         node.check_running()?;
         let object = api.get_opt(node.name()).await?;
-        let found = object.is_some_and(|object| has_range(&object));
-        Ok(found.then_some(()).ok_or("it has no range of pods".into()))
+        let ranges = object.and_then(|object| object.spec?.pod_cidrs);
+        Ok(ranges.ok_or("it has no range of pods".into()))
     })
     .await;
-    registered.with_context(|| {
+    let ranges = registered.with_context(|| {
         format!(
             "node {} is not registered; {}",
             node.name(),
@@ -231,5 +238,5 @@ async fn wait_registered(
             .await;
         patched.with_context(|| format!("node {} gets no label", node.name()))?;
     }
-    Ok(())
+    Ok(ranges)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use weft_images::Image;
 
 use crate::host_programs::node_packages;
@@ -27,19 +27,68 @@ pub const MULTUS: &str = "localhost/multus:test";
 /// linuxBridge.
 pub const CNI_PLUGINS: &str = "localhost/cni-default-plugins:test";
 
-/// Stands for bridge-marker, whose Go module is not published. It reports its health, and nothing
-/// else.
+/// A program in place of bridge-marker, whose Go module is not published: `testenv/bridge-marker`.
 pub const BRIDGE_MARKER: &str = "localhost/bridge-marker:test";
 
 /// ovs-cni: its plugins and its marker, where its own image has them, with the tools that its
 /// manifest runs.
 pub const OVS_CNI: &str = "localhost/ovs-cni-plugin:test";
 
-/// CoreDNS with the plugins that secondary DNS configures, as `/coredns`.
+/// The admission webhooks of Kubernetes' own tests, as `/webhook`. The webhook at `/configmaps`
+/// refuses a ConfigMap whose `data` has `webhook-e2e-test: webhook-disallow`.
+pub const WEBHOOK: &str = "localhost/webhook:test";
+
+/// CoreDNS with the plugins that secondary DNS and [`Lab::start_dns`](super::Lab::start_dns)
+/// configure, as `/coredns`.
 pub const COREDNS: &str = "localhost/coredns:test";
 
+/// The services behind the tutorial of Placement, as `scripts/services` fetches them: MariaDB of
+/// Debian, with an entrypoint that makes a database and an account, and OpenStack Placement of PyPI
+/// in Debian's Apache, with the paths of its own image.
+pub const SERVICES: &str = "localhost/services:test";
+
+/// Images by the names that Weft and the tutorials ask for. An archive below has both names, so a
+/// node with it pulls nothing. The programs are as new as the versions that this tree pins, whatever
+/// version the name has.
+pub const ASKED_FOR: [(&str, &str); 8] = [
+    (TOOLS, "docker.io/library/busybox:1.37"),
+    (FLANNEL, "ghcr.io/flannel-io/flannel:v0.28.4"),
+    (KUBE_PROXY, "registry.k8s.io/kube-proxy:v1.36.3"),
+    (
+        MULTUS,
+        "ghcr.io/k8snetworkplumbingwg/multus-cni:v4.3.0-thick",
+    ),
+    (
+        CNI_PLUGINS,
+        "quay.io/kubevirt/cni-default-plugins@sha256:976a24392c2a096c38c2663d234b2d3131f5c24558889196d30b9ac1b6716788",
+    ),
+    (BRIDGE_MARKER, "quay.io/kubevirt/bridge-marker:0.13.0"),
+    (SERVICES, "docker.io/library/mariadb:11.8"),
+    (
+        SERVICES,
+        "quay.io/podified-antelope-centos9/openstack-placement-api:current-podified",
+    ),
+];
+
 /// Raise it when an image below changes, so that archives made before are not used any more.
-const RECIPE: u32 = 2;
+const RECIPE: u32 = 4;
+
+/// The modules of Apache that the configuration of Placement uses.
+const APACHE_MODULES: [&str; 13] = [
+    "mpm_event",
+    "authz_core",
+    "authz_host",
+    "alias",
+    "dir",
+    "env",
+    "filter",
+    "headers",
+    "mime",
+    "setenvif",
+    "socache_shmcb",
+    "ssl",
+    "wsgi",
+];
 
 /// The folder that `scripts/node-programs` prints. The first time, this builds for some minutes and
 /// shows its progress on stderr.
@@ -165,18 +214,12 @@ pub fn cni_plugins() -> Result<PathBuf> {
 /// The archive of [`BRIDGE_MARKER`].
 ///
 /// # Errors
-/// As [`tools`].
+/// The programs cannot be built, or the archive cannot be written.
 pub fn bridge_marker() -> Result<PathBuf> {
-    // On the address of the node: where Flannel runs, another program has the port on loopback.
-    const SCRIPT: &str = "#!/bin/sh
-mkdir -p /tmp/www && echo ok >/tmp/www/healthz
-address=$(ip -4 -o addr show eth0 | sed 's|.*inet ||; s|/.*||')
-exec httpd -f -p $address:8081 -h /tmp/www
-";
-    archive(BRIDGE_MARKER, |image, _| {
-        Ok(busybox(image)?
-            .file("/bin/marker.sh", SCRIPT)
-            .entrypoint(["/bin/sh", "/bin/marker.sh"]))
+    archive(BRIDGE_MARKER, |image, programs| {
+        Ok(image
+            .program("/marker", programs.join("pods/bridge-marker"))?
+            .entrypoint(["/marker"]))
     })
 }
 
@@ -206,6 +249,18 @@ pub fn ovs_cni() -> Result<Option<PathBuf>> {
     made.map(Some)
 }
 
+/// The archive of [`WEBHOOK`].
+///
+/// # Errors
+/// The programs cannot be built, or the archive cannot be written.
+pub fn webhook() -> Result<PathBuf> {
+    archive(WEBHOOK, |image, programs| {
+        Ok(image
+            .program("/webhook", programs.join("pods/webhook"))?
+            .entrypoint(["/webhook"]))
+    })
+}
+
 /// The archive of [`COREDNS`]. None where its module could not be had.
 ///
 /// # Errors
@@ -222,11 +277,94 @@ pub fn coredns() -> Result<Option<PathBuf>> {
     .map(Some)
 }
 
+/// The archive of [`SERVICES`], 400 MB.
+///
+/// # Errors
+/// The services cannot be fetched, or the archive cannot be written.
+pub fn services() -> Result<PathBuf> {
+    const ENTRYPOINT: &str = include_str!("image/mariadb-entrypoint.sh");
+    const HEALTH: &str = include_str!("image/mariadb-healthcheck.sh");
+    let packages = folder_from_script("services", &["packages"])?;
+    ensure!(
+        packages != Path::new("/"),
+        "the image of MariaDB and Placement is made of unpacked packages of Debian: apt is missing"
+    );
+    let placement = folder_from_script("services", &["placement"])?;
+    // The name of the folder has a digest of all that is in it.
+    let version = placement.file_name().unwrap_or_default().to_string_lossy();
+    let file = format!("services-{version}");
+    archive_as(&file, SERVICES, |image, _| {
+        let image = busybox(image)?
+            .tree("/usr", packages.join("usr"))?
+            .tree("/opt/placement", &placement)?
+            .symlink("/lib", "usr/lib")
+            .symlink("/lib64", "usr/lib64")
+            .symlink("/sbin", "usr/sbin")
+            .file(
+                "/etc/passwd",
+                "root:x:0:0:root:/root:/bin/sh\nplacement:x:42482:42482::/:/usr/sbin/nologin\n",
+            )
+            .file("/etc/group", "root:x:0:\nplacement:x:42482:\n")
+            .script("/usr/local/bin/docker-entrypoint.sh", ENTRYPOINT)
+            .script("/usr/local/bin/healthcheck.sh", HEALTH)
+            // Apache as it is on CentOS: its name, and its modules below /etc/httpd.
+            .script(
+                "/usr/sbin/httpd",
+                "#!/bin/sh\nexec apache2 -d /etc/httpd -f conf/httpd.conf \"$@\"\n",
+            )
+            .symlink("/etc/httpd/modules", "/usr/lib/apache2/modules")
+            .file(
+                "/etc/httpd/conf.modules.d/00-all.conf",
+                load_modules(&packages),
+            )
+            .file(
+                "/etc/httpd/conf.modules.d/10-wsgi-python3.conf",
+                "WSGIPythonHome /opt/placement\n",
+            )
+            .file("/etc/mime.types", "")
+            // As Debian compiles Apache: for the sockets of mod_wsgi.
+            .directory("/run/apache2", 0o1777)
+            .directory("/run/lock/apache2", 0o1777)
+            .directory("/var/lib", 0o755)
+            .symlink("/var/run", "/run");
+        let image =
+            ["placement-manage", "placement-status"]
+                .into_iter()
+                .fold(image, |image, name| {
+                    image.symlink(
+                        format!("/usr/bin/{name}"),
+                        format!("/opt/placement/bin/{name}"),
+                    )
+                });
+        // The pods of Placement name their programs.
+        Ok(image.entrypoint(["docker-entrypoint.sh"]))
+    })
+}
+
+/// The configuration that loads these modules. Some are compiled into Debian's Apache.
+fn load_modules(packages: &Path) -> String {
+    let folder = packages.join("usr/lib/apache2/modules");
+    APACHE_MODULES
+        .into_iter()
+        .filter(|name| folder.join(format!("mod_{name}.so")).is_file())
+        .map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n"))
+        .collect()
+}
+
 /// The archive of an image, which is made if it is not there yet.
 fn archive(reference: &str, fill: impl FnOnce(Image, &Path) -> Result<Image>) -> Result<PathBuf> {
+    let file = reference.trim_start_matches("localhost/").replace(':', "-");
+    archive_as(&file, reference, fill)
+}
+
+/// The same in a file of this name, which differs when the content does.
+fn archive_as(
+    file: &str,
+    reference: &str,
+    fill: impl FnOnce(Image, &Path) -> Result<Image>,
+) -> Result<PathBuf> {
     let programs = programs()?;
-    let name = reference.trim_start_matches("localhost/").replace(':', "-");
-    let path = programs.join("images").join(format!("{name}-{RECIPE}.tar"));
+    let path = programs.join("images").join(format!("{file}-{RECIPE}.tar"));
     static WRITING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     if !path.is_file() {
@@ -239,6 +377,8 @@ fn archive(reference: &str, fill: impl FnOnce(Image, &Path) -> Result<Image>) ->
                 "PATH",
                 "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             );
+        let names = ASKED_FOR.iter().filter(|(of, _)| *of == reference);
+        let image = names.fold(image, |image, (_, name)| image.also_named(*name));
         fill(image, &programs)?.write(&path)?;
     }
     Ok(path)

@@ -13,6 +13,10 @@
 //! pods**: no CNI configuration, no proxy. So its Node object is there and NotReady. Pods on the
 //! host's network run all the same, and reach the API server at `https://172.31.0.1:6443`.
 //!
+//! The API server has a route to the pods of each node, and none to Services. It calls a webhook at
+//! the address of a pod (`--enable-aggregator-routing`), as where no kube-proxy runs next to it. So
+//! webhooks work once the nodes have a network for pods.
+//!
 //! ```no_run
 //! use weft_testenv::lab::{Lab, NodeOptions, images};
 //!
@@ -41,6 +45,7 @@
 mod builder;
 pub(crate) mod cgroups;
 mod config;
+mod dns;
 pub mod images;
 mod node;
 mod pod_network;
@@ -61,11 +66,7 @@ pub use site::addresses;
 
 use cgroups::Cgroups;
 
-use crate::{
-    ControlPlane,
-    network::{self, Network},
-    relay::Relay,
-};
+use crate::{ControlPlane, network::Network, relay::Relay};
 
 /// A control plane with real nodes. Dropping it ends it.
 pub struct Lab {
@@ -74,7 +75,7 @@ pub struct Lab {
     _cgroups: Cgroups,
     control_plane: ControlPlane,
     _forward: Relay,
-    network: Network,
+    _network: Network,
 }
 
 impl Lab {
@@ -135,14 +136,6 @@ impl Lab {
         futures::future::try_join_all(self.nodes.iter().map(|node| node.import(archive)))
             .await
             .map(drop)
-    }
-
-    /// Runs commands of `ip`, one a line, where the control plane is: routes to pods, for instance.
-    ///
-    /// # Errors
-    /// One failed. Those after it were not run.
-    pub fn ip(&self, commands: &str) -> Result<()> {
-        network::ip(&self.network.file(), commands)
     }
 
     /// Are all of its processes running? (Those inside nodes are started again by the node.)

@@ -79,6 +79,17 @@ service() {
   done
 }
 
+# Before NetworkManager, which connects to it.
+if [ -n "$ovs" ]; then
+  mkdir -p /run/openvswitch /var/log/openvswitch /var/lib/openvswitch
+  ovsdb-tool create /var/lib/openvswitch/conf.db /usr/share/openvswitch/vswitch.ovsschema
+  socket=/run/openvswitch/db.sock
+  service ovsdb ovsdb-server /var/lib/openvswitch/conf.db --remote=punix:$socket &
+  until [ -S $socket ]; do sleep 0.02; done
+  ovs-vsctl --no-wait init
+  # Debian has several of them, of which an installation would choose this one.
+  PATH=$PATH:/usr/lib/openvswitch-switch service vswitchd ovs-vswitchd unix:$socket &
+fi
 if [ -n "$gateways" ]; then
   # D-Bus runs as this user, which the installation of its package would make.
   if ! grep -q ^messagebus: /etc/passwd; then
@@ -123,16 +134,6 @@ fi
 # The lab plugs in the network. The default route comes last.
 until ip route show default | grep -q .; do sleep 0.02; done
 
-if [ -n "$ovs" ]; then
-  mkdir -p /run/openvswitch /var/log/openvswitch /var/lib/openvswitch
-  ovsdb-tool create /var/lib/openvswitch/conf.db /usr/share/openvswitch/vswitch.ovsschema
-  socket=/run/openvswitch/db.sock
-  service ovsdb ovsdb-server /var/lib/openvswitch/conf.db --remote=punix:$socket &
-  until [ -S $socket ]; do sleep 0.02; done
-  ovs-vsctl --no-wait init
-  # Debian has several of them, of which an installation would choose this one.
-  PATH=$PATH:/usr/lib/openvswitch-switch service vswitchd ovs-vswitchd unix:$socket &
-fi
 service containerd containerd --config /etc/containerd/config.toml &
 until ctr version >/dev/null 2>&1; do sleep 0.02; done
 mkdir -p /etc/kubernetes/kubelet.conf.d

@@ -67,7 +67,7 @@ impl NodeOptions {
     }
 
     /// Runs Open vSwitch on it, with its datapath in user space: the machine's own, or that of
-    /// `scripts/open-vswitch`.
+    /// `scripts/open-vswitch`. A NetworkManager on the same node has the plugin for it.
     #[must_use]
     pub fn open_vswitch(mut self) -> Self {
         self.open_vswitch = true;
@@ -148,16 +148,7 @@ impl Node {
         let list: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         let folders = [&root, around.programs, &logs].map(|folder| folder.display().to_string());
         let [root, programs, logs] = &folders;
-        let mut folders = vec![];
-        if options.open_vswitch {
-            let folder = open_vswitch::folder()
-                .context("there is no Open vSwitch: run scripts/open-vswitch")?;
-            folders.push(folder);
-        }
-        if options.network_manager {
-            folders.push(host_programs::network_manager()?);
-        }
-        folders.extend([host_programs::node_packages()?, "/".into()]);
+        let folders = options.folders()?;
         let usr = host_programs::layers(folders.iter().map(PathBuf::as_path));
         let open_vswitch = if options.open_vswitch { "ovs" } else { "" };
         let gateways: Vec<_> = options.gateways(&addresses).collect();
@@ -324,6 +315,28 @@ impl Node {
 }
 
 impl NodeOptions {
+    /// Fetches the programs that it runs, where they are missing, and shows the progress on stderr.
+    /// A start does this, too.
+    ///
+    /// # Errors
+    /// A script failed: its output is on stderr.
+    pub fn fetch(&self) -> Result<()> {
+        self.folders().map(drop)
+    }
+
+    /// The folders whose `usr` the node sees, the uppermost first.
+    fn folders(&self) -> Result<Vec<PathBuf>> {
+        let mut folders = vec![];
+        if self.open_vswitch {
+            folders.push(open_vswitch::fetch()?);
+        }
+        if self.network_manager {
+            folders.push(host_programs::network_manager()?);
+        }
+        folders.extend([host_programs::node_packages()?, "/".into()]);
+        Ok(folders)
+    }
+
     /// The gateways for NetworkManager, one for each address. Without NetworkManager none.
     fn gateways(&self, addresses: &[IpAddr]) -> impl Iterator<Item = String> {
         let gateway = |address: &IpAddr| match address {

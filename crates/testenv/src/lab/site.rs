@@ -23,8 +23,8 @@ pub mod addresses {
     pub const PODS: &str = "10.244.0.0/16";
     /// Range of the pods' IPv6 addresses in a lab of two families. Each node gets a /64 of it.
     pub const PODS_V6: &str = "fd00:10:244::/56";
-    /// Range of the Services' addresses: `serviceNetwork` of a NetworkConfig.
-    pub const SERVICES: &str = "10.96.0.0/16";
+    /// Range of the Services' addresses: `serviceNetwork` of a NetworkConfig. As kubeadm has it.
+    pub const SERVICES: &str = "10.96.0.0/12";
     /// Range of the Services' IPv6 addresses in a lab of two families.
     pub const SERVICES_V6: &str = "fd00:10:96::/112";
 }
@@ -89,6 +89,9 @@ impl Site {
             format!("--kubelet-client-key={}", key.display()),
             // Nobody resolves a node's name.
             "--kubelet-preferred-address-types=InternalIP".into(),
+            // No kube-proxy runs next to it. So it calls a webhook, or another API server, at the
+            // address of a pod instead of the Service's.
+            "--enable-aggregator-routing=true".into(),
         ])
     }
 

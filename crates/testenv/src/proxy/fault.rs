@@ -179,6 +179,98 @@ pub enum Fault {
     HoldEvents(Events),
     /// These events of watches come this much later, each after the ones before it.
     DelayEvents(Events, Duration),
+    /// Answered with this. Never reaches the API server.
+    Stranger(Stranger),
+    /// The API server gets and answers it, and the body of the answer ends in its middle, together
+    /// with the connection. A watch has no middle: see [`Fault::CutEvents`].
+    HalfBody(Framing),
+    /// Before each of these events of watches comes a line that is no event.
+    GarbleEvents(Events),
+    /// Each of these events of watches comes in two lines.
+    SplitEvents(Events),
+    /// The connection of a watch ends in the middle of one of these events.
+    CutEvents(Events),
+}
+
+/// How the end of a body is known (RFC 9112, section 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// By `Content-Length`.
+    Length,
+    /// By a last chunk.
+    Chunked,
+}
+
+/// An answer that is not the API server's, as of a proxy on the way to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stranger {
+    /// 200 with a page.
+    Page,
+    /// 200 without a body.
+    Empty,
+    /// 200 with bytes that are no text.
+    Binary,
+    /// 200 with JSON that is no object.
+    Null,
+    /// 200 with an object that has no fields.
+    Object,
+    /// 200 with a `Status` that says that all went well.
+    Success,
+    /// 200 with a list as `kubectl get -o json` prints it where there is nothing.
+    EmptyList,
+    /// 404 with a page.
+    NotFound,
+    /// 502 with a page.
+    BadGateway,
+}
+
+impl Stranger {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Page,
+        Self::Empty,
+        Self::Binary,
+        Self::Null,
+        Self::Object,
+        Self::Success,
+        Self::EmptyList,
+        Self::NotFound,
+        Self::BadGateway,
+    ];
+
+    /// The HTTP status.
+    pub fn code(self) -> u16 {
+        match self {
+            Self::NotFound => 404,
+            Self::BadGateway => 502,
+            _ => 200,
+        }
+    }
+
+    pub(super) fn content_type(self) -> &'static str {
+        match self {
+            Self::Page | Self::NotFound | Self::BadGateway => "text/html",
+            _ => "application/json",
+        }
+    }
+
+    pub(super) fn body(self) -> &'static [u8] {
+        match self {
+            Self::Page => b"<!DOCTYPE html>\n<html><body>Please log in</body></html>\n",
+            Self::Empty => b"",
+            Self::Binary => &[0x1f, 0x8b, 0xff, 0x00, 0x0a, 0xfe],
+            Self::Null => b"null",
+            Self::Object => b"{}",
+            Self::Success => {
+                br#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}"#
+            }
+            Self::EmptyList => {
+                br#"{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":""},"items":[]}"#
+            }
+            Self::NotFound => b"<html><body>default backend - 404</body></html>\n",
+            Self::BadGateway => b"<html><body>502 Bad Gateway</body></html>\n",
+        }
+    }
 }
 
 /// Types of watch events.
@@ -222,11 +314,17 @@ impl Fault {
         }
     }
 
-    pub(super) fn is_about_events(&self) -> bool {
-        matches!(
-            self,
-            Self::DropEvents(_) | Self::HoldEvents(_) | Self::DelayEvents(..)
-        )
+    /// The events that it is about. None if it is about requests.
+    pub(super) fn events(&self) -> Option<Events> {
+        match self {
+            Self::DropEvents(events)
+            | Self::HoldEvents(events)
+            | Self::DelayEvents(events, _)
+            | Self::GarbleEvents(events)
+            | Self::SplitEvents(events)
+            | Self::CutEvents(events) => Some(*events),
+            _ => None,
+        }
     }
 }
 

@@ -25,14 +25,11 @@ use anyhow::{Context, Result, bail};
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 
-pub use fault::{Events, Fault, Match};
+pub use fault::{Events, Fault, Framing, Match, Stranger};
 pub use request_info::RequestInfo;
 pub use state::{Recorded, When};
 
-use crate::{
-    control_plane::{ControlPlane, client_from},
-    pki,
-};
+use crate::{client::client_from, control_plane::ControlPlane, pki};
 use server::{Server, upstream_client};
 use state::{End, RuleId, State};
 
@@ -150,6 +147,19 @@ impl Proxy {
             .into_iter()
             .filter(|recorded| recorded.info.is_write())
             .collect()
+    }
+
+    /// The API server's warnings about the requests so far that `requests` selects, each after the
+    /// verb and the path of its request.
+    pub fn warnings(&self, requests: &Match) -> Vec<String> {
+        let mut lines = Vec::new();
+        for Recorded { info, warnings, .. } in self.requests() {
+            if requests.selects(&info) {
+                let about = format!("{} {}", info.verb, info.path);
+                lines.extend(warnings.iter().map(|warning| format!("{about}: {warning}")));
+            }
+        }
+        lines
     }
 
     /// Forgets the requests so far.

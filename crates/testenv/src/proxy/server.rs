@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::TryStreamExt;
-use http::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING};
+use futures::{TryStreamExt, stream};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, RETRY_AFTER,
+    TRANSFER_ENCODING, WARNING,
+};
 use http::request::Parts;
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::combinators::BoxBody;
@@ -22,7 +25,7 @@ use serde::Deserialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use super::fault::{Fault, expired_event, status_body};
+use super::fault::{Fault, Framing, Stranger, expired_event, status_body};
 use super::request_info::RequestInfo;
 use super::state::{Decision, Error, Hook, State, When};
 use super::watch;
@@ -43,6 +46,8 @@ pub(super) struct Server {
 enum Course {
     Forward,
     LoseReply,
+    /// Hand on the first half of the reply's body.
+    HalveReply(Framing),
     /// Hand the reply on this much later.
     DelayReply(Duration),
     /// Lose the reply too, and run the hook before.
@@ -157,8 +162,17 @@ impl Server {
                                 changes.changed().await?;
                             }
                         }
+                        Fault::Stranger(stranger) => {
+                            return Ok(Err((stranger.code(), answer_of(stranger)?)));
+                        }
+                        Fault::HalfBody(framing) => return Ok(Ok(Course::HalveReply(framing))),
                         // These are about events. The state gives them out only for events.
-                        Fault::DropEvents(_) | Fault::HoldEvents(_) | Fault::DelayEvents(..) => {}
+                        Fault::DropEvents(_)
+                        | Fault::HoldEvents(_)
+                        | Fault::DelayEvents(..)
+                        | Fault::GarbleEvents(_)
+                        | Fault::SplitEvents(_)
+                        | Fault::CutEvents(_) => {}
                     }
                 }
             }
@@ -186,11 +200,22 @@ impl Server {
             .client
             .request(Request::from_parts(head, Full::new(body)))
             .await;
+        if let Ok(answer) = &answer {
+            let warnings = warnings(answer.headers());
+            self.state
+                .update(seq, |recorded| recorded.warnings = warnings);
+        }
         let (mut head, body) = match (answer, course) {
             (Ok(answer), Course::Forward) => answer.into_parts(),
             (Ok(answer), Course::DelayReply(time)) => {
                 tokio::time::sleep(time).await;
                 answer.into_parts()
+            }
+            (Ok(answer), Course::HalveReply(framing)) if info.verb != "watch" => {
+                let code = answer.status().as_u16();
+                self.state
+                    .update(seq, |recorded| recorded.code = Some(code));
+                return half(answer, framing).await;
             }
             (answer, course) => {
                 if let Ok(answer) = answer {
@@ -236,6 +261,13 @@ impl Server {
     }
 }
 
+fn warnings(headers: &HeaderMap) -> Vec<String> {
+    let values = headers.get_all(WARNING).iter();
+    values
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+        .collect()
+}
+
 fn full(text: String) -> Body {
     Full::new(Bytes::from(text))
         .map_err(|never: Infallible| match never {})
@@ -255,6 +287,35 @@ fn reply(code: u16, retry_after: Option<u32>) -> Result<Response<Body>, Error> {
         answer.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
     Ok(answer)
+}
+
+fn answer_of(stranger: Stranger) -> Result<Response<Body>, Error> {
+    let body = Full::new(Bytes::from_static(stranger.body()));
+    Ok(Response::builder()
+        .status(stranger.code())
+        .header(CONTENT_TYPE, stranger.content_type())
+        .body(body.map_err(|never: Infallible| match never {}).boxed())?)
+}
+
+/// The answer with the first half of its body, after which the connection ends.
+async fn half(answer: Response<Incoming>, framing: Framing) -> Result<Response<Body>, Error> {
+    let (mut head, body) = answer.into_parts();
+    let whole = body.collect().await?.to_bytes();
+    for header in [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING] {
+        head.headers.remove(header);
+    }
+    // Without a length, hyper sends chunks.
+    if framing == Framing::Length {
+        head.headers.insert(CONTENT_LENGTH, whole.len().into());
+    }
+    let first = Frame::data(whole.slice(..whole.len() / 2));
+    let cut = stream::once(async {
+        // An error ends the connection at once. The first half leaves before it.
+        tokio::task::yield_now().await;
+        Err(Error::from("the body is cut"))
+    });
+    let body = futures::StreamExt::chain(stream::iter([Ok(first)]), cut);
+    Ok(Response::from_parts(head, StreamBody::new(body).boxed()))
 }
 
 /// Name of the object that a create carries, empty if it is not JSON or leaves the name to the API

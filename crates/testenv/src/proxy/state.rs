@@ -35,6 +35,9 @@ pub struct Recorded {
     /// HTTP status of the answer, the API server's or an injected one. None if there was none
     /// (yet).
     pub code: Option<u16>,
+    /// Warnings of the API server, one for each header `Warning` of its answer, as
+    /// `299 - "the text"` (RFC 7234, section 5.5).
+    pub warnings: Vec<String>,
     /// Was the answer handed on to the client?
     pub delivered: bool,
     /// Bytes of the answer's body so far, as handed on.
@@ -156,6 +159,7 @@ impl State {
                 audit_id,
                 forwarded: false,
                 code: None,
+                warnings: Vec::new(),
                 delivered: false,
                 response_size: 0,
             };
@@ -190,7 +194,7 @@ impl State {
             let candidates = inner
                 .rules
                 .iter_mut()
-                .filter(|(_, rule)| !delayed && !rule.fault.is_about_events());
+                .filter(|(_, rule)| !delayed && rule.fault.events().is_none());
             for (id, rule) in candidates {
                 if rule.hit(info) {
                     return Decision::Fault(*id, rule.fault.clone());
@@ -316,15 +320,10 @@ impl State {
         event_type: &str,
     ) -> Option<(RuleId, Fault)> {
         self.change(|inner| {
-            let mut concerned = inner
-                .rules
-                .iter_mut()
-                .filter(|(_, rule)| match &rule.fault {
-                    Fault::DropEvents(types)
-                    | Fault::HoldEvents(types)
-                    | Fault::DelayEvents(types, _) => types.include(event_type),
-                    _ => false,
-                });
+            let mut concerned = inner.rules.iter_mut().filter(|(_, rule)| {
+                let events = rule.fault.events();
+                events.is_some_and(|events| events.include(event_type))
+            });
             concerned.find_map(|(id, rule)| rule.hit(info).then(|| (*id, rule.fault.clone())))
         })
     }

@@ -1,5 +1,5 @@
 //! A watch on its way to the client: a line of JSON is an event, and events may be dropped, held
-//! back or cut off.
+//! back, garbled or cut off.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -46,7 +46,12 @@ enum Held {
     /// The end of this fault.
     By(RuleId),
     Until(Instant),
+    /// Nothing more comes: the connection ends here.
+    ForEver,
 }
+
+/// A line that is no event.
+const GARBAGE: &[u8] = b"<html><body>502 Bad Gateway</body></html>\n";
 
 /// Begun watches are known to the state until they end, in whichever way.
 struct Watch {
@@ -111,6 +116,11 @@ impl Watch {
                 Held::Nothing => (true, None),
                 Held::By(rule) => (!self.state.has_rule(rule), None),
                 Held::Until(due) => (due <= Instant::now(), Some(due)),
+                Held::ForEver => {
+                    // The part before this one leaves first.
+                    tokio::task::yield_now().await;
+                    return Err("the connection ends in an event".into());
+                }
             };
             if may_go && let Some((event, _)) = self.queue.pop_front() {
                 self.state.update(self.seq, |recorded| {
@@ -150,8 +160,28 @@ impl Watch {
                 Some((_, Fault::DelayEvents(_, time))) => self
                     .queue
                     .push_back((line, Held::Until(Instant::now() + time))),
-                Some((rule, _)) => self.queue.push_back((line, Held::By(rule))),
-                None => self.queue.push_back((line, Held::Nothing)),
+                Some((rule, Fault::HoldEvents(_))) => {
+                    self.queue.push_back((line, Held::By(rule)));
+                }
+                Some((_, Fault::GarbleEvents(_))) => {
+                    let garbage = Bytes::from_static(GARBAGE);
+                    self.queue
+                        .extend([(garbage, Held::Nothing), (line, Held::Nothing)]);
+                }
+                Some((_, Fault::SplitEvents(_))) => {
+                    let (mut first, rest) =
+                        (BytesMut::from(&line[..end / 2]), line.slice(end / 2..));
+                    first.extend_from_slice(b"\n");
+                    self.queue
+                        .extend([(first.freeze(), Held::Nothing), (rest, Held::Nothing)]);
+                }
+                Some((_, Fault::CutEvents(_))) => {
+                    let half = line.slice(..end / 2);
+                    self.queue
+                        .extend([(half, Held::Nothing), (Bytes::new(), Held::ForEver)]);
+                }
+                // The others are about requests. The state gives them out only for requests.
+                Some(_) | None => self.queue.push_back((line, Held::Nothing)),
             }
         }
     }

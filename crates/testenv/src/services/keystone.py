@@ -5,7 +5,12 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 port = int(sys.argv[1])
 sys.argv = ["keystone"]  # it reads the arguments when it is imported
+from keystone.common.rbac_enforcer.enforcer import RBACEnforcer
 from keystone.wsgi.api import application
+
+# The first request that needs a right reads Keystone's rules, and it does so without a lock: a second request at the same
+# moment finds a part of them, and Keystone answers 403. A process of a real installation serves one request at a time.
+RBACEnforcer()._enforcer.load_rules()
 
 
 class Server(socketserver.ThreadingMixIn, WSGIServer):

@@ -1,6 +1,5 @@
 //! The namespaces that services run in.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +19,6 @@ use crate::{
 
 use super::{Container, missing, usr};
 
-const INIT: &str = include_str!("site-init.sh");
 const CONTAINER: &str = include_str!("container.sh");
 
 /// A network of its own with nothing but loopback, where services run. Killed with all that runs in
@@ -80,26 +78,9 @@ impl Site {
 
     fn made(names: Vec<String>, ways: impl FnOnce(&Path) -> Result<Vec<Relay>>) -> Result<Self> {
         let dir = WorkDir::temporary()?;
-        let hosts = dir.write(
-            "hosts",
-            &format!("127.0.0.1 localhost {}\n", names.join(" ")),
-        )?;
-        // Others than root read it.
-        fs::set_permissions(&hosts, std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
-        let script = dir.write("site-init.sh", INIT)?;
         dir.write("container.sh", CONTAINER)?;
-        let ready = dir.path().join("ready");
         let usr = usr()?;
-        let mut init = Init::start(
-            &script,
-            &[
-                &hosts.display().to_string(),
-                &ready.display().to_string(),
-                &usr,
-            ],
-            dir.path(),
-        )?;
-        init.wait_for(&ready)?;
+        let init = Init::idle(&names, &usr, dir.path())?;
         let ways = ways(&network::of(init.pid()))?;
         Ok(Self(Arc::new(Namespaces {
             _ways: ways,

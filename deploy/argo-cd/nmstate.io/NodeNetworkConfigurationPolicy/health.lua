@@ -1,7 +1,13 @@
 -- Written by `cargo run -p weft-api --example generate` from crates/api/examples/generate/health.lua: change it there.
 -- The health of NodeNetworkConfigurationPolicy for Argo CD, from the conditions Ready, Reconciling and Stalled.
 local status = obj.status or {}
-if status.observedGeneration ~= obj.metadata.generation then
+local lost = false
+for _, condition in ipairs(status.conditions or {}) do
+  -- The definition may lack observedGeneration, and then no wait for it would end.
+  local tells = condition.type == "FieldsDropped" or condition.type == "Blocked"
+  lost = lost or (tells and condition.status == "True" and status.observedGeneration == nil)
+end
+if not lost and status.observedGeneration ~= obj.metadata.generation then
   return { status = "Progressing", message = "Weft has not seen the latest change yet" }
 end
 local health = { status = "Progressing", message = "Weft has not reported a state yet" }

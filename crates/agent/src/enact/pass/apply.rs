@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use tokio::time::Instant;
 use weft_api::node_network::{Decision, Outcome};
-use weft_node_network::{blame::blame, claims::Owner, merge::Merged, secrets, state};
+use weft_node_network::{
+    blame::blame, claims::Owner, desired::Desired, merge::Merged, secrets, state,
+};
 
 use super::{
     super::{State, Store, status, wish::Standing},
     Item, Pass,
+    decide::some_of,
 };
 use crate::{
     host::{HostError, Query},
@@ -47,16 +50,16 @@ impl Pass<'_> {
         merged: &Merged,
         open: &BTreeSet<Owner>,
     ) -> Result<(), (BTreeSet<Owner>, Failure)> {
-        let nobody = |failure: Failure| (BTreeSet::new(), failure);
         let plan = |message: String| Failure::new(Phase::Plan, message);
+        let unblamed = |message: String| (BTreeSet::new(), plan(message));
         let references =
-            secrets::references(&merged.state).map_err(|error| nobody(plan(error.to_string())))?;
+            secrets::references(&merged.state).map_err(|error| unblamed(error.to_string()))?;
         let settings = self.enactor.settings.clone();
         let found = match references.is_empty() {
             true => Default::default(),
             false => cluster_secrets::read(&settings.client, &settings.namespace, &references)
                 .await
-                .map_err(|error| nobody(plan(error.to_string())))?,
+                .map_err(|error| unblamed(error.to_string()))?,
         };
         let filled = secrets::fill(&merged.state, &found).map_err(|error| {
             let lacks = |state: &Value| secrets::fill(state, &found).is_err();
@@ -73,8 +76,8 @@ impl Pass<'_> {
             (policies.chain(own).collect(), plan(error.to_string()))
         })?;
         cluster_secrets::remember(&settings.transactor.dir, &merged.state)
-            .map_err(|error| nobody(plan(error.to_string())))?;
-        let desired = state::parse(&filled).map_err(|error| nobody(plan(error.to_string())))?;
+            .map_err(|error| unblamed(error.to_string()))?;
+        let desired = Desired::read(&filled).map_err(|error| unblamed(error.to_string()))?;
         self.tell_progress(open).await;
         let of_policies: Vec<(Owner, Target)> = self
             .items
@@ -99,28 +102,37 @@ impl Pass<'_> {
         // The way back must survive if the agent is killed right after the change, so the agent
         // writes it down together with the change.
         let noted = self.noted(open);
-        let note = noted
-            .note()
-            .map_err(|error| nobody(plan(error.to_string())))?;
+        let note = noted.note().map_err(|error| unblamed(error.to_string()))?;
+        let generation = |item: &Item| (item.wish.policy.clone(), item.wish.generation);
         let change = Change {
             desired,
             what: who,
             probes,
             secrets: found.values().cloned().collect(),
             note: Some(note),
+            policies: self
+                .items
+                .iter()
+                .filter(|item| open.contains(&item.wish.owner()))
+                .map(generation)
+                .collect(),
             always: self.brings_something_new(),
         };
         let _hold = settings.observer.as_ref().map(Observer::hold);
         self.report.changed = true;
         match settings.transactor.run(change).await {
-            Ok(done) => {
+            Ok(Done::Nothing) => {
                 self.enactor.store = noted;
-                if done == Done::Nothing {
-                    self.enactor.save();
-                }
+                self.enactor.save();
+                Ok(())
+            }
+            Ok(Done::Changed { left_out, .. }) => {
+                self.enactor.store = noted;
+                self.note_left_out(open, &left_out);
                 Ok(())
             }
             Err(failure) => {
+                self.note_left_out(open, &failure.left_out);
                 let owners = match (&failure.probe, &failure.said) {
                     // Of the probes that count on every node none says whose fault it is. One that
                     // a policy brought is first taken for that policy's own, and goes on counting:
@@ -138,6 +150,17 @@ impl Pass<'_> {
                 };
                 Err((owners, failure))
             }
+        }
+    }
+
+    /// Notes on those who took part which probes did not count.
+    fn note_left_out(&mut self, open: &BTreeSet<Owner>, left_out: &[String]) {
+        for item in self
+            .items
+            .iter_mut()
+            .filter(|item| open.contains(&item.wish.owner()))
+        {
+            item.aside.left_out = some_of(left_out);
         }
     }
 
@@ -230,6 +253,33 @@ impl Pass<'_> {
         }
         let mut any = own_is_meant;
         let mut waits = Vec::new();
+        // The probe fails without their changes, too, so they are not to blame.
+        for item in self
+            .items
+            .iter_mut()
+            .filter(|item| !blamed.contains(&item.wish.owner()))
+        {
+            let Some((State::Failed { message }, Some(outcome))) = &item.settled else {
+                continue;
+            };
+            if failure.probe.is_none() || outcome.probe != failure.probe {
+                continue;
+            }
+            if let Some((count, wait)) = self
+                .enactor
+                .attempts
+                .resume(&item.wish, self.enactor.settings.retries)
+            {
+                let message = retrying(
+                    &item.wish.policy,
+                    message,
+                    count,
+                    self.enactor.settings.retries.max,
+                );
+                item.settled = Some((State::Retrying { message }, Some(outcome.clone())));
+                waits.push(wait);
+            }
+        }
         for item in &mut self.items {
             if !blamed.contains(&item.wish.owner()) {
                 continue;
@@ -256,18 +306,21 @@ impl Pass<'_> {
                         .wait(&item.wish, Instant::now())
                         .unwrap_or_default(),
                 );
-                let message = format!(
-                    "failed to reconcile NodeNetworkConfigurationPolicy {} at desired state apply: {failure}. Retrying {count}/{max}",
-                    item.wish.policy
-                );
+                let message = retrying(&item.wish.policy, &failure.to_string(), count, max);
                 State::Retrying { message }
             } else {
                 State::Failed {
                     message: failure.to_string(),
                 }
             };
+            let outcome = status::outcome(failure);
+            if matches!(state, State::Failed { .. }) {
+                self.enactor
+                    .attempts
+                    .give_up(&item.wish.policy, &state, &outcome);
+            }
             item.standing = Standing::Failed;
-            item.settled = Some((state, Some(status::outcome(failure))));
+            item.settled = Some((state, Some(outcome)));
         }
         waits.into_iter().for_each(|wait| self.again_in(wait));
         any && (self.items.iter().any(Item::is_open) || self.own.is_some())
@@ -284,6 +337,13 @@ impl Pass<'_> {
             .put_ports_back(&bridges.unwrap_or_default())
             .await;
     }
+}
+
+/// The words of kubernetes-nmstate for a policy that is tried again.
+fn retrying(policy: &str, failure: &str, count: u32, max: u32) -> String {
+    format!(
+        "failed to reconcile NodeNetworkConfigurationPolicy {policy} at desired state apply: {failure}. Retrying {count}/{max}"
+    )
 }
 
 impl Item {

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use weft_api::node_network::Decision;
 use weft_node_network::{
     claims::Owner,
-    drift::{Difference, differences},
+    drift::Difference,
     merge::{Candidate, Conflict, Merged, settle},
     removal::removals,
     render::{self, RenderError, Rendered},
@@ -16,7 +16,7 @@ use weft_node_network::{
 
 use super::{
     super::{
-        State,
+        Aside, State,
         doubts::Doubts,
         phase, status,
         store::Applied,
@@ -24,6 +24,7 @@ use super::{
     },
     Item, Pass,
 };
+use crate::host::BridgeFilter;
 
 /// How many places a condition names.
 const PLACES: usize = 5;
@@ -41,6 +42,9 @@ impl Pass<'_> {
             .unwrap_or_default();
         let mut next = None;
         item.aside.deaf = deaf(&item.wish, &self.current);
+        item.aside.left_out = Aside::of(&item.wish.status)
+            .left_out
+            .filter(|_| item.wish.status.policy_generation == Some(item.wish.generation));
         let applied = self.enactor.store.get(&item.wish.policy);
         let kept = || applied.map_or_else(state::empty, |applied| applied.desired.clone());
         match item.wish.decision {
@@ -54,8 +58,8 @@ impl Pass<'_> {
                 item.standing = Standing::Done;
             }
             Decision::Revert => {
-                item.rendered.desired =
-                    applied.map_or_else(state::empty, |applied| applied.undo.clone())
+                let undo = applied.map_or_else(state::empty, |applied| applied.undo.clone());
+                item.rendered.desired = self.backend.way_back(undo, &self.current);
             }
             Decision::Granted if item.standing == Standing::Failed => {
                 item.rendered.desired = kept()
@@ -77,6 +81,14 @@ impl Pass<'_> {
                     ));
                 }
             },
+        }
+        item.aside.filtered = filtered(&item.wish, &item.rendered.desired, &self.bridge_filter);
+        if item.is_open()
+            && let Some((state, outcome)) = self.enactor.attempts.given_up(&item.wish)
+        {
+            item.rendered.desired = kept();
+            item.standing = Standing::Failed;
+            item.settled = Some((state.clone(), Some(outcome.clone())));
         }
         if item.is_open()
             && let Some(wait) = self.enactor.attempts.wait(&item.wish, Instant::now())
@@ -112,10 +124,8 @@ impl Pass<'_> {
     }
 
     pub(super) fn differ(&self, merged: &Merged) -> Vec<Difference> {
-        differences(
-            &secrets::mask(&merged.state, secrets::HIDDEN),
-            &self.current,
-        )
+        let wanted = secrets::mask(&merged.state, secrets::HIDDEN);
+        self.backend.drift(&wanted, &self.current)
     }
 
     /// Reports whether something is wanted that was not applied yet, or is to be taken back. It is
@@ -231,8 +241,29 @@ fn deaf(wish: &Wish, current: &Value) -> Option<String> {
     some_of(&lines.collect::<Vec<_>>())
 }
 
+/// Returns which bridges of a granted policy pass packets through the host's firewall.
+fn filtered(wish: &Wish, desired: &Value, filter: &BridgeFilter) -> Option<String> {
+    if wish.decision != Decision::Granted {
+        return None;
+    }
+    let bridges = desired["interfaces"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|interface| interface["type"] == "linux-bridge")
+        .filter(|bridge| bridge["state"].as_str().is_none_or(|state| state == "up"))
+        .filter_map(|interface| interface["name"].as_str());
+    let lines = bridges.filter_map(|bridge| {
+        let chains = filter.chains(bridge)?;
+        Some(format!(
+            "packets between ports of {bridge} pass the chain FORWARD of {chains}, which may drop them"
+        ))
+    });
+    some_of(&lines.collect::<Vec<_>>())
+}
+
 /// Returns the first of these places in one text. `None` if there is none.
-fn some_of(places: &[String]) -> Option<String> {
+pub(super) fn some_of(places: &[String]) -> Option<String> {
     match places.len() {
         0 => None,
         count if count > PLACES => Some(format!(

@@ -4,6 +4,7 @@
 mod apply;
 mod away;
 mod decide;
+mod granted;
 mod tell;
 
 use std::{
@@ -24,7 +25,7 @@ use super::{
     wish::{Standing, Wish},
 };
 use crate::{
-    host::{self, Backend},
+    host::{self, Backend, BridgeFilter},
     probes::Target,
     transaction::{Failure, Phase},
 };
@@ -55,6 +56,10 @@ pub(super) struct Pass<'a> {
     current: Value,
     /// True if that was in this reconcile.
     is_fresh: bool,
+    /// The program that held its network then.
+    backend: Backend,
+    /// The bridges whose packets passed the host's firewall then.
+    bridge_filter: BridgeFilter,
     /// Probes of policies that have failed by them in this reconcile.
     unanswered: Vec<Target>,
     /// Why nothing can be changed, if that was known when the host was seen.
@@ -123,6 +128,8 @@ impl<'a> Pass<'a> {
             own,
             current,
             is_fresh: false,
+            backend: inputs.backend.clone(),
+            bridge_filter: inputs.bridge_filter.clone(),
             unanswered: Vec::new(),
             away,
             report,
@@ -191,6 +198,9 @@ impl<'a> Pass<'a> {
             }
             self.succeed(&open);
             return false;
+        }
+        if self.keep_granted().await {
+            return true;
         }
         if let Err((owners, failure)) = self.apply(&to_apply, &open).await {
             return self.failed(owners, &open, &failure).await;

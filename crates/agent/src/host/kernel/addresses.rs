@@ -42,6 +42,20 @@ pub async fn set(kernel: &Links, link: u32, interface: &Value) -> Result<(), Hos
     Ok(())
 }
 
+/// Takes all addresses of a link away, also those that DHCP or a router has brought. The kernel
+/// itself gives and takes the link-local one.
+pub async fn clear(kernel: &Links, link: u32) -> Result<(), HostError> {
+    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+        let nothing = Wanted {
+            family,
+            addresses: Vec::new(),
+            without_automatic: true,
+        };
+        nothing.set(kernel, link).await?;
+    }
+    Ok(())
+}
+
 /// A state from before lists addresses of DHCP, too. Their client brings them, with their end.
 fn address(entry: &Value) -> Option<(IpAddr, u8)> {
     if !entry["valid-life-time"].is_null() {

@@ -6,16 +6,17 @@ use std::{
     time::Duration,
 };
 
-use nmstate::{ErrorKind, NetworkState};
+use nmstate::{ErrorKind, NetworkState, RouteEntry, RouteState};
 use rtnetlink::{LinkBridge, LinkVlan, packet_route::link::LinkAttribute};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
-use weft_node_network::{removal, state};
+use weft_node_network::{desired::Desired, state};
 
 use super::{
-    super::{HostError, links::Links},
-    addresses, settings,
+    super::{Backend, HostError, links::Links},
+    addresses, ports, settings,
     snapshot::{self, Link, Snapshot},
+    wanted::{find, link_of, list, ports_of, present, text},
 };
 
 /// How long the kernel may take until it reports the new state: a link has a carrier, an address
@@ -23,14 +24,14 @@ use super::{
 const SETTLED: Duration = Duration::from_secs(5);
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
+
 /// The names of all interfaces that a state changes, or whose routes it changes.
-pub fn named(desired: &NetworkState) -> BTreeSet<String> {
-    let desired = state::value(desired);
+pub fn named(desired: &Value) -> BTreeSet<String> {
     let mut named = BTreeSet::new();
     for interface in list(&desired["interfaces"]) {
         let base = &interface["vlan"]["base-iface"];
         named.extend([&interface["name"], base].into_iter().filter_map(text));
-        named.extend(ports(interface).into_iter().flatten());
+        named.extend(ports_of(interface).into_iter().flatten());
     }
     let routes = list(&desired["routes"]["config"]);
     named.extend(
@@ -41,34 +42,50 @@ pub fn named(desired: &NetworkState) -> BTreeSet<String> {
     named
 }
 
-/// Makes the kernel as desired.
+/// The names of all interfaces that a state wants as ports.
+pub fn wanted_ports(desired: &Value) -> BTreeSet<String> {
+    let mut wanted = BTreeSet::new();
+    for interface in present(desired) {
+        wanted.extend(ports_of(interface).into_iter().flatten());
+        if text(&interface["controller"]).is_some() {
+            wanted.extend(text(&interface["name"]));
+        }
+    }
+    wanted
+}
+
+/// Makes the kernel as desired. `own` are ports that earlier changes have named.
 pub async fn apply(
-    desired: &NetworkState,
+    desired: &Desired,
     before: &Snapshot,
+    own: &BTreeSet<String>,
     verify: bool,
 ) -> Result<(), HostError> {
     let kernel = Links::open()?;
-    let wanted = state::value(desired);
-    make_and_remove(&kernel, &wanted).await?;
-    controllers(&kernel, &wanted).await?;
+    let wanted = desired.value();
+    make_and_remove(&kernel, wanted).await?;
+    ports::move_them(&kernel, wanted, own).await?;
     let links = snapshot::links(&kernel).await?;
-    settings::set_mtus(&kernel, &links, &mtus(&links, &wanted)).await?;
-    set_up_or_down(&kernel, &wanted).await?;
-    for interface in present(&wanted) {
+    // Before the bridge gets them, so that an address and a route are never on both.
+    let attached = ports::of(&links, wanted);
+    ports::clear(&kernel, &attached).await?;
+    settings::set_mtus(&kernel, &links, &mtus(&links, wanted)).await?;
+    set_up_or_down(&kernel, wanted).await?;
+    for interface in present(wanted) {
         if let Some(link) = link_of(&links, interface) {
             addresses::set(&kernel, link.index, interface).await?;
         }
     }
-    bring_back_routes(&kernel, before).await?;
+    bring_back_routes(&kernel, before, &attached).await?;
     // nmstate adds before it removes, and takes a route to the same destination for the new one.
-    let (gone, new): (Vec<&Value>, Vec<&Value>) = list(&wanted["routes"]["config"])
-        .iter()
-        .partition(|route| route["state"] == "absent");
+    let routes = desired.state().routes.config.iter().flatten().cloned();
+    let (gone, new): (Vec<RouteEntry>, Vec<RouteEntry>) =
+        routes.partition(|route| route.state == Some(RouteState::Absent));
     for part in [gone, new].into_iter().filter(|part| !part.is_empty()) {
-        by_nmstate(&json!({"routes": {"config": part}})).await?;
+        set_routes(part).await?;
     }
     if verify {
-        self::verify(&wanted).await?;
+        self::verify(desired).await?;
     }
     Ok(())
 }
@@ -128,22 +145,31 @@ async fn make(
         }
         None => LinkBridge::new(&name).up().build(),
     };
-    if let Some(mac) = interface["mac-address"].as_str() {
-        let bytes = mac.split(':').map(|byte| u8::from_str_radix(byte, 16));
-        let bytes: Result<Vec<u8>, _> = bytes.collect();
-        message
-            .attributes
-            .extend(bytes.ok().map(LinkAttribute::Address));
-    }
+    let mac = match interface["mac-address"].as_str() {
+        Some(mac) => {
+            let bytes = mac.split(':').map(|byte| u8::from_str_radix(byte, 16));
+            bytes.collect::<Result<Vec<u8>, _>>().ok()
+        }
+        None => interface["copy-mac-from"]
+            .as_str()
+            .and_then(|source| Some(find(links, source)?.mac.clone())),
+    };
+    message.attributes.extend(mac.map(LinkAttribute::Address));
     let made = kernel.handle().link().add(message).execute().await;
     made.map_err(|error| HostError::Links(format!("{name} cannot be made: {error}")))
 }
 
 /// The kernel drops routes with the last address of a link, also those that the change does not
-/// name. A route whose gateway is out of reach now stays away.
-async fn bring_back_routes(kernel: &Links, before: &Snapshot) -> Result<(), HostError> {
+/// name. A route whose gateway is out of reach now stays away, and so does one over a port.
+async fn bring_back_routes(
+    kernel: &Links,
+    before: &Snapshot,
+    attached: &BTreeSet<u32>,
+) -> Result<(), HostError> {
     let now = snapshot::routes(kernel).await?;
-    let gone = before.routes.iter().filter(|route| !now.contains(route));
+    let gone = before.routes.iter().filter(|route| {
+        !now.contains(route) && !snapshot::outputs(route).any(|index| attached.contains(&index))
+    });
     for route in gone {
         let added = kernel.handle().route().add(route.clone()).execute().await;
         if let Err(error) = added {
@@ -161,56 +187,12 @@ fn mtus(links: &BTreeMap<u32, Link>, wanted: &Value) -> BTreeMap<u32, u32> {
     present(wanted).filter_map(mtu).collect()
 }
 
-async fn by_nmstate(part: &Value) -> Result<(), HostError> {
-    let mut part: NetworkState = state::parse(part).map_err(|error| HostError::Nmstate {
-        kind: ErrorKind::InvalidArgument,
-        message: error.to_string(),
-    })?;
-    part.set_kernel_only(true);
-    part.set_verify_change(false);
-    Ok(part.apply_async().await?)
-}
-
-/// Ports come and go as bridges list them, or as they name their controller.
-async fn controllers(kernel: &Links, wanted: &Value) -> Result<(), HostError> {
-    let links = snapshot::links(kernel).await?;
-    let mut moves: BTreeMap<u32, Option<u32>> = BTreeMap::new();
-    for interface in present(wanted) {
-        let Some(link) = link_of(&links, interface) else {
-            continue;
-        };
-        if let Some(ports) = ports(interface) {
-            let listed: BTreeSet<u32> = ports
-                .iter()
-                .filter_map(|port| Some(find(&links, port)?.index))
-                .collect();
-            // Ports of pods are not in policies. Their end of the pair is out of sight.
-            let leaving = links.values().filter(|port| {
-                port.controller == Some(link.index)
-                    && !listed.contains(&port.index)
-                    && !port.is_pod_end
-            });
-            moves.extend(leaving.map(|port| (port.index, None)));
-            moves.extend(listed.into_iter().map(|port| (port, Some(link.index))));
-        }
-        if let Some(controller) = interface["controller"].as_str() {
-            let controller = find(&links, controller).map(|controller| controller.index);
-            moves.insert(link.index, controller);
-        }
-    }
-    for (index, controller) in moves {
-        let link = &links[&index];
-        if link.controller != controller {
-            let new = Link {
-                // A port is of use only if it is up. It has the settings of a new port.
-                up: true,
-                port: Default::default(),
-                ..link.clone()
-            };
-            settings::set_controller(kernel, &new, controller).await?;
-        }
-    }
-    Ok(())
+async fn set_routes(routes: Vec<RouteEntry>) -> Result<(), HostError> {
+    let mut state = NetworkState::new();
+    state.routes.config = Some(routes);
+    state.set_kernel_only(true);
+    state.set_verify_change(false);
+    Ok(state.apply_async().await?)
 }
 
 async fn set_up_or_down(kernel: &Links, wanted: &Value) -> Result<(), HostError> {
@@ -229,11 +211,11 @@ async fn set_up_or_down(kernel: &Links, wanted: &Value) -> Result<(), HostError>
 }
 
 /// Waits until a plan of the same state would change nothing.
-async fn verify(wanted: &Value) -> Result<(), HostError> {
+async fn verify(desired: &Desired) -> Result<(), HostError> {
     let deadline = Instant::now() + SETTLED;
     loop {
         let now = super::retrieve(Default::default()).await?;
-        let differences = removal::changes(wanted, &state::value(&now));
+        let differences = Backend::Kernel.changes(desired, &state::value(&now));
         let Some(first) = differences.first() else {
             return Ok(());
         };
@@ -262,44 +244,4 @@ fn as_nmstate(path: &str) -> String {
         Some((name, rest)) => format!("{name}.interface{rest}"),
         None => path.to_owned(),
     }
-}
-
-/// The interfaces that are to be up.
-fn present(wanted: &Value) -> impl Iterator<Item = &Value> {
-    list(&wanted["interfaces"])
-        .iter()
-        .filter(|interface| interface["state"].as_str().unwrap_or("up") == "up")
-}
-
-/// The names of the ports that a bridge lists. `None` if it lists none.
-fn ports(interface: &Value) -> Option<Vec<String>> {
-    let bridge = &interface["bridge"];
-    let ports = ["port", "ports"]
-        .into_iter()
-        .find_map(|key| bridge[key].as_array())?;
-    Some(
-        ports
-            .iter()
-            .filter_map(|port| text(&port["name"]))
-            .collect(),
-    )
-}
-
-fn link_of<'a>(links: &'a BTreeMap<u32, Link>, interface: &Value) -> Option<&'a Link> {
-    find(links, interface["name"].as_str()?)
-}
-
-fn find<'a>(links: &'a BTreeMap<u32, Link>, name: &str) -> Option<&'a Link> {
-    links.values().find(|link| link.name == name)
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn text(value: &Value) -> Option<String> {
-    value
-        .as_str()
-        .filter(|text| !text.is_empty())
-        .map(str::to_owned)
 }

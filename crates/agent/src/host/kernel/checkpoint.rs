@@ -2,7 +2,7 @@
 //! [guardian](crate::guardian) or the next agent finds it when this process is killed, and a time
 //! after which the agent rolls back by itself.
 
-use std::{fs, time::Duration};
+use std::{collections::BTreeSet, fs, time::Duration};
 
 use nmstate::ErrorKind;
 use serde::{Deserialize, Serialize};
@@ -65,6 +65,19 @@ impl Checkpoint {
         Ok(self
             .kept()?
             .map(|_| self.dir.path(FILE).display().to_string()))
+    }
+
+    /// The links that look like the ends of pods' pairs, and that the change wants as ports.
+    pub fn wanted_ends(&self) -> Result<BTreeSet<String>, HostError> {
+        let Some(kept) = self.kept()? else {
+            return Ok(BTreeSet::new());
+        };
+        let Snapshot { ports, links, .. } = kept.before;
+        let ends = links.into_values().filter(|link| link.is_pod_end);
+        Ok(ends
+            .map(|link| link.name)
+            .filter(|name| ports.contains(name))
+            .collect())
     }
 
     /// Has it last this long from now on. Returns false if there is none.
@@ -145,7 +158,7 @@ fn missing() -> HostError {
     }
 }
 
-fn folder(error: state_dir::Error) -> HostError {
+pub fn folder(error: state_dir::Error) -> HostError {
     HostError::Links(error.to_string())
 }
 

@@ -7,14 +7,19 @@
 mod addresses;
 mod apply;
 mod checkpoint;
+mod ports;
 mod restore;
 mod settings;
 mod snapshot;
+mod wanted;
+
+use std::collections::BTreeSet;
 
 use nmstate::{InterfaceState, NetworkState};
+use weft_node_network::desired::Desired;
 
 pub(crate) use self::checkpoint::Checkpoint;
-use self::snapshot::Snapshot;
+use self::{checkpoint::folder, snapshot::Snapshot};
 use super::{
     ApplyOptions, Backend, HostError, Query, WithoutNetworkManager,
     links::Links,
@@ -24,6 +29,10 @@ use crate::state_dir::StateDir;
 
 /// The file that says that NetworkManager ran on this host.
 const SEEN: &str = "network-manager-seen";
+
+/// The file with the links that changes have made ports and that look like the ends of pods' pairs:
+/// the cards of a host that is itself a container.
+const NAMED: &str = "kernel-ports.json";
 
 /// The agent's way to change a host without NetworkManager.
 pub struct Kernel {
@@ -87,15 +96,13 @@ impl Kernel {
 
     /// Changes the network to `desired` under a checkpoint. It rolls back a failure before it
     /// returns.
-    pub async fn apply(
-        &self,
-        desired: &NetworkState,
-        options: ApplyOptions,
-    ) -> Result<(), HostError> {
-        let before = Snapshot::take(&Links::open()?, apply::named(desired)).await?;
+    pub async fn apply(&self, desired: &Desired, options: ApplyOptions) -> Result<(), HostError> {
+        let mut before = Snapshot::take(&Links::open()?, apply::named(desired.value())).await?;
+        before.ports = apply::wanted_ports(desired.value());
+        let own = self.own();
         self.checkpoint.begin(&before, options.checkpoint)?;
-        match apply::apply(desired, &before, options.verify).await {
-            Ok(()) if options.commit => self.checkpoint.commit(),
+        match apply::apply(desired, &before, &own, options.verify).await {
+            Ok(()) if options.commit => self.commit().await,
             Ok(()) => Ok(()),
             Err(error) => {
                 if let Err(second) = self.checkpoint.roll_back().await {
@@ -104,6 +111,58 @@ impl Kernel {
                 Err(error)
             }
         }
+    }
+
+    /// Keeps the change, and notes the ports that it has named.
+    pub async fn commit(&self) -> Result<(), HostError> {
+        let there = Links::open()?.list().await?;
+        let mut named = self.own();
+        named.extend(self.checkpoint.wanted_ends()?);
+        named.retain(|name| there.is_there(name));
+        let known: Result<Option<BTreeSet<String>>, _> = self.dir.read(NAMED);
+        if !known.is_ok_and(|known| known.unwrap_or_default() == named) {
+            self.dir.write(NAMED, &named).map_err(folder)?;
+        }
+        self.checkpoint.commit()
+    }
+
+    /// Those of these links that a change has made ports, the one that is under way included: they
+    /// are no pods' ends, whatever they look like.
+    pub fn configured(&self, links: Vec<String>) -> Result<BTreeSet<String>, HostError> {
+        let named = self.named()?;
+        Ok(links
+            .into_iter()
+            .filter(|link| named.contains(link))
+            .collect())
+    }
+
+    /// The ports that changes have named. None if that cannot be read: then they count as pods'
+    /// ports, and stay.
+    fn own(&self) -> BTreeSet<String> {
+        self.named().unwrap_or_else(|error| {
+            tracing::warn!(%error, "cards that look like pods' ports stay on their bridges");
+            BTreeSet::new()
+        })
+    }
+
+    fn named(&self) -> Result<BTreeSet<String>, HostError> {
+        let mut named: BTreeSet<String> = self.dir.read(NAMED).map_err(folder)?.unwrap_or_default();
+        named.extend(self.checkpoint.wanted_ends()?);
+        Ok(named)
+    }
+
+    /// Reads the kernel's network. nmstate reports LLDP of each interface that NetworkManager has
+    /// set up, and so this does of the ports that a change has named.
+    pub async fn retrieve(&self, query: Query) -> Result<NetworkState, HostError> {
+        let mut state = retrieve(query).await?;
+        let named = self.own();
+        for interface in state.interfaces.iter_mut() {
+            let base = interface.base_iface_mut();
+            if named.contains(&base.name) {
+                base.lldp = Some(base.lldp.take().unwrap_or_default());
+            }
+        }
+        Ok(state)
     }
 }
 

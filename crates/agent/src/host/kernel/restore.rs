@@ -1,6 +1,9 @@
 //! Puts the kernel's network back to a snapshot, as far as the change could touch it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use rtnetlink::{
     LinkUnspec,
@@ -10,6 +13,8 @@ use rtnetlink::{
         link::{InfoBridge, InfoData, InfoKind, InfoVlan, LinkAttribute, LinkInfo, LinkMessage},
     },
 };
+
+use tokio::time::{Instant, sleep};
 
 use super::{
     super::{HostError, links::Links},
@@ -21,6 +26,12 @@ use super::{
 /// (linux/if_link.h, `IFLA_BR_*`): identifiers, timers, the group's address, the flush of the
 /// table, and counters.
 const COMPUTED_OF_BRIDGE: [u16; 14] = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 47, 48];
+
+/// How long the kernel may look for duplicates of an IPv6 address, before a route can have it as its
+/// source.
+const USABLE: Duration = Duration::from_secs(4);
+/// The time between two tries.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Restores the snapshot. It continues after an error, to bring back as much as it can.
 ///
@@ -272,23 +283,48 @@ impl Restore<'_> {
                 .await;
             self.note("a route", removed);
         }
-        // A gateway must be reachable before a route leads to it.
+        // A gateway must be reachable before a route leads to it, by the prefix of an address or by
+        // another route.
+        self.announced_routes().await?;
         let (through, direct): (Vec<_>, Vec<_>) = self
             .before
             .routes
             .iter()
             .filter(|route| !now.contains(route))
             .partition(|route| snapshot::has_gateway(route));
+        let deadline = Instant::now() + USABLE;
         for old in direct.into_iter().chain(through) {
+            let added = loop {
+                let add = self.kernel.handle().route().add(old.clone()).replace();
+                let added = add.execute().await;
+                let can_come = snapshot::source(old).is_some_and(|source| source.is_ipv6());
+                if added.is_ok() || !can_come || Instant::now() > deadline {
+                    break added;
+                }
+                sleep(PAUSE).await;
+            };
+            self.note("a route", added);
+        }
+        Ok(())
+    }
+
+    /// Routers announce their routes again after minutes. A router that has done so meanwhile is
+    /// heard, and the kernel drops routes that have come to their end.
+    async fn announced_routes(&mut self) -> Result<(), HostError> {
+        let now = snapshot::announced(self.kernel).await?;
+        let now: Vec<_> = now.iter().map(snapshot::without_end).collect();
+        let lost = self.before.announced.iter();
+        for old in lost.filter(|route| !now.contains(&snapshot::without_end(route))) {
             let added = self
                 .kernel
                 .handle()
                 .route()
                 .add(old.clone())
-                .replace()
                 .execute()
                 .await;
-            self.note("a route", added);
+            if let Err(error) = added {
+                tracing::warn!(%error, route = ?old, "a route of a router is away until the router announces it again");
+            }
         }
         Ok(())
     }

@@ -19,11 +19,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::super::{
     HostError,
-    links::{Links, Settings},
+    links::{Links, Settings, is_pod_end},
 };
 
 /// Table 255 is the kernel's own (linux/rtnetlink.h, `RT_TABLE_LOCAL`).
 const LOCAL_TABLE: u32 = 255;
+/// How many ticks a second has where the kernel reports times (`USER_HZ`).
+const TICKS: i32 = 100;
 /// Flags of an address that the kernel computes (linux/if_addr.h).
 const COMPUTED: AddressFlags = AddressFlags::Secondary
     .union(AddressFlags::Dadfailed)
@@ -49,7 +51,7 @@ pub struct Link {
     pub data: Vec<(u16, Vec<u8>)>,
     /// The settings that its bridge keeps for it.
     pub port: Settings,
-    /// A veth whose other end is in another network namespace.
+    /// True if it can be the host's end of a pod's veth pair.
     pub is_pod_end: bool,
 }
 
@@ -58,12 +60,19 @@ pub struct Link {
 pub struct Snapshot {
     /// The names of the interfaces that the change names.
     pub named: BTreeSet<String>,
+    /// The names of those that the change wants as ports. A file of an earlier agent has none.
+    #[serde(default)]
+    pub ports: BTreeSet<String>,
     /// By index.
     pub links: BTreeMap<u32, Link>,
     #[serde(serialize_with = "write", deserialize_with = "read")]
     pub addresses: Vec<AddressMessage>,
     #[serde(serialize_with = "write", deserialize_with = "read")]
     pub routes: Vec<RouteMessage>,
+    /// Routes over these links that routers have announced, with the time that they still last. A
+    /// file of an earlier agent has none.
+    #[serde(default, serialize_with = "write", deserialize_with = "read")]
+    pub announced: Vec<RouteMessage>,
 }
 
 impl Snapshot {
@@ -101,8 +110,12 @@ impl Snapshot {
             .collect();
         let own: BTreeSet<IpAddr> = addresses.iter().filter_map(local).collect();
         let routes = routes(kernel).await?;
+        let mut announced = announced(kernel).await?;
+        announced.retain(|route| outputs(route).any(|index| chosen.contains(&index)));
         Ok(Self {
             named,
+            ports: BTreeSet::new(),
+            announced,
             routes: routes
                 .into_iter()
                 .filter(|route| {
@@ -165,7 +178,7 @@ fn link(message: LinkMessage) -> Link {
             _ => {}
         }
     }
-    link.is_pod_end = is_elsewhere && link.kind == "veth";
+    link.is_pod_end = link.kind == "veth" && is_pod_end(&link.name, is_elsewhere);
     // An index of another network namespace. And the ends of a veth pair are not built on each
     // other.
     if is_elsewhere || link.kind == "veth" {
@@ -245,30 +258,85 @@ pub fn is_permanent(address: &AddressMessage) -> bool {
     })
 }
 
-/// All routes of both families that the kernel does not make itself, as they are added.
+/// All routes of both families that neither the kernel makes itself nor a router announces, as they
+/// are added.
 pub async fn routes(kernel: &Links) -> Result<Vec<RouteMessage>, HostError> {
+    let mut routes = all_routes(kernel).await?;
+    routes.retain(|route| !is_automatic(route));
+    Ok(routes.into_iter().map(plain).collect())
+}
+
+/// All routes that routers have announced, and to the prefixes of addresses, as they are added.
+pub async fn announced(kernel: &Links) -> Result<Vec<RouteMessage>, HostError> {
+    let mut routes = all_routes(kernel).await?;
+    routes.retain(|route| is_automatic(route) && !is_link_local(route));
+    Ok(routes.into_iter().map(with_end).collect())
+}
+
+/// Returns true for a route that a router has announced, and for one to the prefix of an address.
+/// The kernel does not take the latter away with an address that has an end.
+fn is_automatic(route: &RouteMessage) -> bool {
+    matches!(
+        route.header.protocol,
+        RouteProtocol::Ra | RouteProtocol::Kernel
+    )
+}
+
+/// The kernel itself gives and takes these.
+fn is_link_local(route: &RouteMessage) -> bool {
+    route.attributes.iter().any(|attribute| {
+        matches!(
+            attribute,
+            RouteAttribute::Destination(RouteAddress::Inet6(address))
+                if address.is_unicast_link_local()
+        )
+    })
+}
+
+async fn all_routes(kernel: &Links) -> Result<Vec<RouteMessage>, HostError> {
     let of_family = |address_family| {
         let mut all = RouteMessage::default();
         all.header.address_family = address_family;
         kernel.handle().route().get(all).execute()
     };
-    let found: Vec<RouteMessage> = of_family(AddressFamily::Inet)
+    let mut found: Vec<RouteMessage> = of_family(AddressFamily::Inet)
         .chain(of_family(AddressFamily::Inet6))
         .try_collect()
         .await?;
-    Ok(found
-        .into_iter()
-        .filter(|route| {
-            let protocol = route.header.protocol;
-            let is_cached = route.header.flags.contains(RouteFlags::Cloned);
-            !matches!(
-                protocol,
-                RouteProtocol::Kernel | RouteProtocol::Ra | RouteProtocol::IcmpRedirect
-            ) && !is_cached
-                && table(route) != LOCAL_TABLE
-        })
-        .map(plain)
-        .collect())
+    found.retain(|route| {
+        let protocol = route.header.protocol;
+        let is_cached = route.header.flags.contains(RouteFlags::Cloned);
+        protocol != RouteProtocol::IcmpRedirect && !is_cached && table(route) != LOCAL_TABLE
+    });
+    Ok(found)
+}
+
+/// The kernel reports the rest of a route's time in ticks, and takes it in seconds (rtnetlink(7),
+/// `RTA_CACHEINFO` and `RTA_EXPIRES`).
+fn with_end(route: RouteMessage) -> RouteMessage {
+    let end = route
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            // Negative if the time is over and the kernel has not removed the route yet.
+            RouteAttribute::CacheInfo(info) if info.expires != 0 => {
+                let rest = i32::from_ne_bytes(info.expires.to_ne_bytes()) / TICKS;
+                Some(u32::try_from(rest).unwrap_or_default().max(1))
+            }
+            _ => None,
+        });
+    let mut route = plain(route);
+    route.attributes.extend(end.map(RouteAttribute::Expires));
+    route
+}
+
+/// The same route, whatever its end.
+pub fn without_end(route: &RouteMessage) -> RouteMessage {
+    let mut route = route.clone();
+    route
+        .attributes
+        .retain(|attribute| !matches!(attribute, RouteAttribute::Expires(_)));
+    route
 }
 
 /// Without the values that the kernel computes.
@@ -321,7 +389,8 @@ pub fn has_gateway(route: &RouteMessage) -> bool {
     })
 }
 
-fn source(route: &RouteMessage) -> Option<IpAddr> {
+/// The address that packets by this route have as their source.
+pub fn source(route: &RouteMessage) -> Option<IpAddr> {
     route
         .attributes
         .iter()

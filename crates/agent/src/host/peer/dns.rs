@@ -2,16 +2,17 @@
 //! configuration, caches and search domains.
 
 use std::{
+    io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
     time::Duration,
 };
 
-use futures::future::select_ok;
+use futures::{StreamExt, stream::FuturesUnordered};
 use rustix::net::{AddressFamily, SocketType, netdevice::name_to_index, socket};
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE, TYPE};
 use tokio::{net::UdpSocket, time::timeout};
 
-use super::DNS_HOST;
+use super::{DNS_HOST, Silence};
 
 /// How long a server may take to answer a question, before it is asked again: datagrams get lost.
 const ANSWER: Duration = Duration::from_millis(1500);
@@ -51,26 +52,32 @@ impl Server {
 }
 
 /// Succeeds if one of the servers knows the name. Asks all of them at once.
-pub(super) async fn any_knows(servers: &[Server], name: &str) -> Result<(), String> {
-    if servers.is_empty() {
-        return Err("the node has no name server".to_owned());
-    }
+pub(super) async fn any_knows(servers: &[Server], name: &str) -> Result<(), Silence> {
     // The default name has name servers, but no address.
     let types: &[TYPE] = if name == DNS_HOST {
         &[TYPE::NS]
     } else {
         &[TYPE::A, TYPE::AAAA]
     };
-    let asked = servers.iter().flat_map(|server| {
-        types
-            .iter()
-            .map(move |kind| Box::pin(knows(*server, name, *kind)))
-    });
-    select_ok(asked).await.map(|_| ())
+    let asked = servers
+        .iter()
+        .flat_map(|server| types.iter().map(move |kind| knows(*server, name, *kind)));
+    let mut asked: FuturesUnordered<_> = asked.collect();
+    let mut silence = Silence::NoWay("the node has no name server".to_owned());
+    while let Some(answer) = asked.next().await {
+        match answer {
+            Ok(()) => return Ok(()),
+            // A server that may answer later counts for more.
+            Err(Silence::NoWay(_)) if matches!(silence, Silence::NoAnswer(_)) => {}
+            Err(error) => silence = error,
+        }
+    }
+    Err(silence)
 }
 
-async fn knows(Server(server): Server, name: &str, kind: TYPE) -> Result<(), String> {
+async fn knows(Server(server): Server, name: &str, kind: TYPE) -> Result<(), Silence> {
     let at = |what: &str| format!("name server {}: {what}", server.ip());
+    let failed = |error: io::Error| Silence::of(&error, at(&error.to_string()));
     let id = std::process::id() as u16;
     let mut query = Packet::new_query(id);
     query.set_flags(PacketFlag::RECURSION_DESIRED);
@@ -94,25 +101,20 @@ async fn knows(Server(server): Server, name: &str, kind: TYPE) -> Result<(), Str
         .await
         .map_err(|error| at(&error.to_string()))?;
     // A connected socket takes datagrams of the server only, and hears that there is none.
-    socket
-        .connect(server)
-        .await
-        .map_err(|error| at(&error.to_string()))?;
+    socket.connect(server).await.map_err(failed)?;
     let mut answer = vec![0; 4096];
     for _ in 0..TRIES {
-        socket
-            .send(&query)
-            .await
-            .map_err(|error| at(&error.to_string()))?;
+        socket.send(&query).await.map_err(failed)?;
         match timeout(ANSWER, socket.recv(&mut answer)).await {
             Ok(Ok(length)) => {
-                return is_known(&answer[..length], id, name).map_err(|what| at(&what));
+                return is_known(&answer[..length], id, name)
+                    .map_err(|what| Silence::NoAnswer(at(&what)));
             }
-            Ok(Err(error)) => return Err(at(&error.to_string())),
+            Ok(Err(error)) => return Err(failed(error)),
             Err(_) => {}
         }
     }
-    Err(at("no answer"))
+    Err(Silence::NoAnswer(at("no answer")))
 }
 
 fn is_known(answer: &[u8], id: u16, name: &str) -> Result<(), String> {
@@ -182,17 +184,19 @@ mod tests {
             any_knows(&[dead], "here.example")
                 .await
                 .unwrap_err()
+                .to_string()
                 .contains("refused")
         );
         assert!(
             any_knows(&[alive], "nowhere.example")
                 .await
                 .unwrap_err()
+                .to_string()
                 .contains("NameError")
         );
         assert_eq!(
             any_knows(&[], "here.example").await.unwrap_err(),
-            "the node has no name server"
+            Silence::NoWay("the node has no name server".to_owned())
         );
     }
 

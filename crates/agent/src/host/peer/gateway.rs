@@ -13,8 +13,10 @@ use rtnetlink::{
 };
 use tokio::time::{Instant, sleep};
 
-use super::reach;
+use super::{Means, Silence, reach};
 
+/// How long a gateway may take to answer an echo request: it is on the same link.
+const ECHO: Duration = Duration::from_secs(1);
 /// How long the kernel may take to learn whether a neighbour is there.
 const RESOLUTION: Duration = Duration::from_millis(1500);
 
@@ -25,23 +27,23 @@ struct Gateway {
     metric: u32,
 }
 
-/// Succeeds if the gateway of the best default route answers an echo request. Many do not, so an
-/// answer to the kernel's question for its address counts as well. IPv4 comes first, as the node's
-/// own addresses do.
-pub(super) async fn answers() -> Result<(), String> {
+/// Succeeds if the gateway of the best default route answers in this way. IPv4 comes first, as the
+/// node's own addresses do.
+pub(super) async fn answers(means: Means) -> Result<(), Silence> {
     let (connection, handle, _) =
         new_connection().map_err(|error| format!("rtnetlink: {error}"))?;
     let connection = tokio::spawn(connection);
-    let answer = ask(&handle).await;
+    let answer = ask(&handle, means).await;
     connection.abort();
     answer
 }
 
-async fn ask(handle: &Handle) -> Result<(), String> {
+async fn ask(handle: &Handle, means: Means) -> Result<(), Silence> {
     let gateway = best(handle)
         .await
         .map_err(|error| format!("rtnetlink: {error}"))?;
-    let gateway = gateway.ok_or_else(|| "there is no default route with a gateway".to_owned())?;
+    let gateway = gateway
+        .ok_or_else(|| Silence::NoWay("there is no default route with a gateway".to_owned()))?;
     let link = handle
         .link()
         .get()
@@ -61,15 +63,16 @@ async fn ask(handle: &Handle) -> Result<(), String> {
             _ => None,
         });
     let name = name.unwrap_or_default();
-    match reach::ping(gateway.address, Some((gateway.interface, &name))).await {
-        Ok(()) => Ok(()),
-        Err(_) if is_neighbour(handle, &gateway).await => Ok(()),
-        Err(_) => Err(format!(
-            "gateway {} at {name} answers neither ICMP nor {}",
-            gateway.address,
-            resolution(gateway.address)
-        )),
-    }
+    // The kernel asks for the neighbour before it sends the echo request.
+    let pinged = reach::ping(gateway.address, Some((gateway.interface, &name)), ECHO).await;
+    let by = match (means, pinged) {
+        (_, Ok(())) => return Ok(()),
+        (Means::Icmp, Err(_)) => "ICMP".to_owned(),
+        (Means::Neighbour, Err(_)) if is_neighbour(handle, &gateway).await => return Ok(()),
+        (Means::Neighbour, Err(_)) => format!("ICMP or {}", resolution(gateway.address)),
+    };
+    let words = format!("gateway {} at {name} does not answer {by}", gateway.address);
+    Err(Silence::NoAnswer(words))
 }
 
 fn resolution(address: IpAddr) -> &'static str {

@@ -4,9 +4,10 @@ mod dns;
 mod gateway;
 mod reach;
 
-use std::{fmt, net::IpAddr, time::Duration};
+use std::{error::Error, fmt, io, net::IpAddr, time::Duration};
 
 use nmstate::NetworkState;
+use serde::{Deserialize, Serialize};
 use weft_api::node_network::Probe;
 
 /// How long one try may take. A lost packet must not cost the whole window.
@@ -15,11 +16,60 @@ pub(crate) const TRY: Duration = Duration::from_secs(4);
 /// kubernetes-nmstate.
 pub const DNS_HOST: &str = "root-servers.net";
 
-/// A peer that must answer over the host's network.
+/// Why a peer has not answered, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Silence {
+    /// The host has no way to the peer, so waiting does not help: it has no route, no default
+    /// gateway or no name server.
+    NoWay(String),
+    /// It was asked, or could not be asked for another reason.
+    NoAnswer(String),
+}
+
+impl Silence {
+    /// The silence of a peer because of this error, in these words.
+    fn of(error: &(dyn Error + 'static), words: String) -> Self {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+            if kind == Some(io::ErrorKind::NetworkUnreachable) {
+                return Self::NoWay(words);
+            }
+            cause = error.source();
+        }
+        Self::NoAnswer(words)
+    }
+}
+
+impl fmt::Display for Silence {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::NoWay(words) | Self::NoAnswer(words)) = self;
+        formatter.write_str(words)
+    }
+}
+
+impl From<String> for Silence {
+    fn from(words: String) -> Self {
+        Self::NoAnswer(words)
+    }
+}
+
+/// How a gateway answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Means {
+    /// An echo request of ICMP.
+    Icmp,
+    /// ARP or neighbour discovery. Many gateways answer nothing else. The answer proves that the link
+    /// works. It does not prove that packets come back: a host with an address of a wrong subnet gets
+    /// this answer as well.
+    Neighbour,
+}
+
+/// A peer that must answer over the host's network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Peer {
-    /// The next hop of the default route answers ICMP, or at least ARP or neighbour discovery.
-    Gateway,
+    /// The next hop of the default route answers.
+    Gateway(Means),
     /// One of the node's name servers knows a name.
     NameServers {
         /// The name to look up.
@@ -54,7 +104,10 @@ pub enum Peer {
 impl fmt::Display for Peer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Gateway => write!(formatter, "default gateway"),
+            Self::Gateway(Means::Icmp) => write!(formatter, "default gateway"),
+            Self::Gateway(Means::Neighbour) => {
+                write!(formatter, "link address of the default gateway")
+            }
             Self::NameServers { host } => write!(formatter, "DNS of {host}"),
             Self::Icmp { host } => write!(formatter, "icmp {host}"),
             Self::Tcp { host, port } => write!(formatter, "tcp {host}:{port}"),
@@ -110,9 +163,9 @@ impl Peer {
     ///
     /// # Errors
     /// The failure in words.
-    pub async fn ask(&self, servers: &[String]) -> Result<(), String> {
+    pub async fn ask(&self, servers: &[String]) -> Result<(), Silence> {
         match self {
-            Self::Gateway => gateway::answers().await,
+            Self::Gateway(means) => gateway::answers(*means).await,
             Self::NameServers { host } => dns::any_knows(&dns::Server::all(servers), host).await,
             Self::Dns {
                 name,
@@ -130,7 +183,7 @@ impl Peer {
 
 /// An error with what caused it: the outermost alone often says no more than that something went
 /// wrong.
-pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

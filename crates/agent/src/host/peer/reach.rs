@@ -1,6 +1,6 @@
 //! Hosts, ports and web addresses.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use http::{Request, Uri};
 use kube::{Client, Config, client::Body};
@@ -9,7 +9,7 @@ use surge_ping::{
 };
 use tokio::net::{TcpStream, lookup_host};
 
-use super::{TRY, causes};
+use super::{Silence, TRY, causes};
 
 /// The type of an echo reply: RFC 792.
 const ECHO_REPLY: u8 = 0;
@@ -18,7 +18,11 @@ const ECHO_REPLY_V6: u8 = 129;
 
 /// Sends one echo request and waits for the reply. `device` is the index and name of the interface
 /// that it must leave by.
-pub(super) async fn ping(address: IpAddr, device: Option<(u32, &str)>) -> Result<(), String> {
+pub(super) async fn ping(
+    address: IpAddr,
+    device: Option<(u32, &str)>,
+    limit: Duration,
+) -> Result<(), Silence> {
     let mut config = IcmpConfig::builder().kind(if address.is_ipv4() {
         ICMP::V4
     } else {
@@ -35,12 +39,12 @@ pub(super) async fn ping(address: IpAddr, device: Option<(u32, &str)>) -> Result
     if let Some((index, _)) = device {
         pinger.scope_id(index);
     }
-    pinger.timeout(TRY / 2);
+    pinger.timeout(limit);
     let (packet, _) = pinger
         .ping(PingSequence(0), b"weft")
         .await
-        .map_err(|error| format!("{address}: {error}"))?;
-    expect_reply(&packet).map_err(|error| format!("{address}: {error}"))
+        .map_err(|error| Silence::of(&error, format!("{address}: {error}")))?;
+    expect_reply(&packet).map_err(|error| Silence::NoAnswer(format!("{address}: {error}")))
 }
 
 /// Accepts an echo reply, and refuses an ICMP error. A raw socket gets both: a router sends
@@ -68,26 +72,26 @@ fn expect_reply(packet: &IcmpPacket) -> Result<(), String> {
     ))
 }
 
-pub(super) async fn icmp(host: &str) -> Result<(), String> {
+pub(super) async fn icmp(host: &str) -> Result<(), Silence> {
     let mut addresses = lookup_host((host, 0))
         .await
         .map_err(|error| format!("{host}: {error}"))?;
     let address = addresses
         .next()
         .ok_or_else(|| format!("{host} has no address"))?;
-    ping(address.ip(), None).await
+    ping(address.ip(), None, TRY / 2).await
 }
 
-pub(super) async fn tcp(host: &str, port: u16) -> Result<(), String> {
+pub(super) async fn tcp(host: &str, port: u16) -> Result<(), Silence> {
     TcpStream::connect((host, port))
         .await
         .map(|_| ())
-        .map_err(|error| format!("{host}:{port}: {error}"))
+        .map_err(|error| Silence::of(&error, format!("{host}:{port}: {error}")))
 }
 
 /// The client of the API server is an HTTP client with TLS like any other. The identity of the
 /// server does not matter here, so certificates do not.
-pub(super) async fn http(url: &str) -> Result<(), String> {
+pub(super) async fn http(url: &str) -> Result<(), Silence> {
     let uri: Uri = url.parse().map_err(|error| format!("{url}: {error}"))?;
     let path = uri
         .path_and_query()
@@ -112,11 +116,11 @@ pub(super) async fn http(url: &str) -> Result<(), String> {
     let response = client
         .send(request)
         .await
-        .map_err(|error| format!("{url}: {}", causes(&error)))?;
+        .map_err(|error| Silence::of(&error, format!("{url}: {}", causes(&error))))?;
     if response.status().as_u16() < 400 {
         Ok(())
     } else {
-        Err(format!("{url}: {}", response.status()))
+        Err(Silence::NoAnswer(format!("{url}: {}", response.status())))
     }
 }
 
@@ -157,7 +161,8 @@ mod tests {
         let bad = web_server("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n").await;
         let error = http(&format!("http://127.0.0.1:{bad}/health?deep=1"))
             .await
-            .unwrap_err();
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("503"), "{error}");
     }
 
@@ -175,12 +180,14 @@ mod tests {
             tcp("127.0.0.1", port)
                 .await
                 .unwrap_err()
+                .to_string()
                 .contains("refused")
         );
         assert!(
             http(&format!("http://127.0.0.1:{port}/"))
                 .await
                 .unwrap_err()
+                .to_string()
                 .contains("refused")
         );
     }

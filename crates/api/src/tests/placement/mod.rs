@@ -1,0 +1,6 @@
+//! PlacementAPI: what its definition accepts and refuses, in-process.
+
+use super::{schema, table};
+
+mod cases;
+mod rules;

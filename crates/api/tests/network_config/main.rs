@@ -1,9 +1,0 @@
-//! NetworkConfig: what its definition and its admission policy accept and refuse, in-process and on
-//! a real API server.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod cases;
-mod rules;
-mod server;
-#[path = "../table/mod.rs"]
-mod table;

@@ -1,0 +1,235 @@
+//! The targets and scripts of the originals: where one needs something, it names it, and starts
+//! nothing else.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use super::common::root;
+
+/// The variables that choose a cluster, an image or a provider, and those of a `make` that runs
+/// this test.
+const VARIABLES: [&str; 10] = [
+    "CLUSTER_PROVIDER",
+    "DEV_IMAGE_REGISTRY",
+    "IMAGE",
+    "INSTALLED",
+    "K8S",
+    "KUBECONFIG",
+    "KUBEVIRT_PROVIDER",
+    "MAKEFLAGS",
+    "MAKELEVEL",
+    "MFLAGS",
+];
+
+/// Runs a program in the tree with these variables, and none of the others. Returns whether it
+/// succeeded, and its output.
+fn run(program: &str, arguments: &[&str], variables: &[(&str, &str)]) -> (bool, String) {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root());
+    for variable in VARIABLES {
+        command.env_remove(variable);
+    }
+    output_of(command.envs(variables.iter().copied()))
+}
+
+fn output_of(command: &mut Command) -> (bool, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.success(), text(stdout) + &text(stderr))
+}
+
+/// A target, its variables, and words that it answers with.
+type Case = (
+    &'static str,
+    &'static [(&'static str, &'static str)],
+    &'static [&'static str],
+);
+
+#[test]
+fn targets_name_what_they_need_and_start_nothing() {
+    let cases: [Case; 10] = [
+        (
+            "test/e2e/workflow",
+            &[],
+            &["not set: KUBECONFIG IMAGE.", "INSTALLED=1", "make test"],
+        ),
+        ("functest", &[("KUBECONFIG", "a")], &["not set: IMAGE."]),
+        (
+            "test/e2e/workflow",
+            &[("INSTALLED", "1")],
+            &["not set: KUBECONFIG."],
+        ),
+        (
+            "cluster-operator-push",
+            &[],
+            &[
+                "DEV_IMAGE_REGISTRY is not set",
+                "DEV_IMAGE_REGISTRY=registry",
+            ],
+        ),
+        (
+            "docker-push",
+            &[("DEV_IMAGE_REGISTRY", "registry.example/")],
+            &["DEV_IMAGE_REGISTRY=registry.example/ is no prefix"],
+        ),
+        (
+            "cluster-up",
+            &[("KUBEVIRT_PROVIDER", "external")],
+            &["provider is external, so set KUBECONFIG"],
+        ),
+        (
+            "cluster-up",
+            &[("CLUSTER_PROVIDER", "os-3.11.0")],
+            &["no provider os-3.11.0", "KUBEVIRT_PROVIDER=external"],
+        ),
+        (
+            "cluster-up",
+            &[("CLUSTER_PROVIDER", "k8s-1.13.3")],
+            &["Kubernetes 1.13 is not supported", "k8s-1.3"],
+        ),
+        (
+            "cluster-up",
+            &[("KUBEVIRT_PROVIDER", "k8s-1")],
+            &["Kubernetes 1 is not supported", "k8s-1.3"],
+        ),
+        ("bump-multus", &[], &["crates/addons/src/settings.rs"]),
+    ];
+    for (target, variables, words) in cases {
+        let (good, said) = run("make", &["--silent", target], variables);
+        assert!(!good, "make {target} {variables:?}: {said}");
+        for word in words {
+            assert!(said.contains(word), "make {target} {variables:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn an_external_provider_needs_no_cluster_of_ours() {
+    let variables = [("KUBEVIRT_PROVIDER", "external"), ("KUBECONFIG", "/mine")];
+    let (good, said) = run("make", &["--silent", "cluster-up"], &variables);
+    assert!(good && said.contains("KUBECONFIG=/mine is used"), "{said}");
+}
+
+#[test]
+fn scripts_under_the_names_of_the_originals_are_there() {
+    let (good, said) = run("cluster/cli.sh", &["ports"], &[]);
+    assert!(!good && said.contains("cluster/cli.sh ssh NODE"), "{said}");
+    for (script, target) in [
+        ("hack/build-go.sh", "build"),
+        ("hack/build-image.sh", "images"),
+    ] {
+        // With this flag, make prints the commands of the target and runs none of them.
+        let (good, said) = run(script, &[], &[("MAKEFLAGS", "n")]);
+        let expected = match target {
+            "build" => "scripts/build",
+            _ => "weft-images",
+        };
+        assert!(good && said.contains(expected), "{script}: {said}");
+    }
+    // In the place of kubectl, a program that prints its environment.
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/usr/bin/env", folder.path().join("kubectl")).unwrap();
+    let path = format!(
+        "{}:{}",
+        folder.path().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let variables = [("KUBECONFIG", "/mine"), ("PATH", path.as_str())];
+    let (good, said) = run("cluster/kubectl.sh", &[], &variables);
+    assert!(good && said.contains("KUBECONFIG=/mine\n"), "{said}");
+}
+
+/// The packages that cargo compiles for these ones, each with its features.
+fn compiled(packages: &[&str]) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--locked", "--edges", "normal,build"])
+        .args(["--prefix", "none", "--no-dedupe", "--format", "{p} {f}"])
+        .args(packages.iter().flat_map(|package| ["-p", *package]))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn programs_that_are_built_with_weft_change_none_of_its_features() {
+    let alone = compiled(&["weft"]);
+    assert!(alone.iter().any(|line| line.starts_with("kube ")));
+    let others = ["weft-testenv", "weft-images", "weft-packages", "weft-e2e"];
+    let together = compiled(&[["weft"].as_slice(), others.as_slice()].concat());
+    let changed: Vec<_> = alone.difference(&together).collect();
+    assert!(changed.is_empty(), "{changed:#?}");
+    let with_agent = compiled(&["weft", "weft-agent"]);
+    assert!(
+        !alone.is_subset(&with_agent),
+        "the agent needs no call of its own any more"
+    );
+}
+
+/// A tree of one crate with the script.
+fn tree(unreleased: &str) -> tempfile::TempDir {
+    let tree = tempfile::tempdir().unwrap();
+    let path = |name: &str| tree.path().join(name);
+    for folder in ["scripts", "testenv", "a/src"] {
+        fs::create_dir_all(path(folder)).unwrap();
+    }
+    for script in ["prepare-version", "cache.bash"] {
+        let name = format!("scripts/{script}");
+        fs::copy(root().join(&name), path(&name)).unwrap();
+    }
+    let changelog = format!(
+        "# Changelog\n\n## [Unreleased]\n\n{unreleased}\n## [0.1.2] - 2026-01-02\n\n- An older change.\n"
+    );
+    for (name, text) in [
+        (
+            "Cargo.toml",
+            "[workspace]\nmembers = [\"a\"]\n\n[workspace.package]\nversion = \"0.1.2\"\n\n[workspace.dependencies]\n",
+        ),
+        (
+            "a/Cargo.toml",
+            "[package]\nname = \"a\"\nversion.workspace = true\nedition = \"2024\"\n",
+        ),
+        ("a/src/lib.rs", ""),
+        ("CHANGELOG.md", changelog.as_str()),
+    ] {
+        fs::write(path(name), text).unwrap();
+    }
+    tree
+}
+
+fn prepare(tree: &Path, step: &str) -> (bool, String) {
+    output_of(Command::new(tree.join("scripts/prepare-version")).arg(step))
+}
+
+#[test]
+fn a_version_is_prepared_in_all_files_that_have_it() {
+    for (step, next) in [("patch", "0.1.3"), ("minor", "0.2.0"), ("major", "1.0.0")] {
+        let tree = tree("- A change.\n");
+        let (good, said) = prepare(tree.path(), step);
+        assert!(good && said.contains(&format!("VERSION={next}")), "{said}");
+        let read = |name: &str| fs::read_to_string(tree.path().join(name)).unwrap();
+        let version = format!("version = \"{next}\"");
+        assert!(read("Cargo.toml").contains(&version), "{step}");
+        assert!(read("Cargo.lock").contains(&version), "{step}");
+        let changelog = read("CHANGELOG.md");
+        let heading = format!("## [Unreleased]\n\n## [{next}] - 20");
+        assert!(changelog.contains(&heading), "{changelog}");
+    }
+    let nothing = tree("");
+    let (good, said) = prepare(nothing.path(), "minor");
+    assert!(!good && said.contains("lists no change"), "{said}");
+    let (good, said) = prepare(tree("- A change.\n").path(), "next");
+    assert!(
+        !good && said.contains("scripts/prepare-version patch"),
+        "{said}"
+    );
+}

@@ -1,0 +1,65 @@
+//! An observer outside of Weft recomputes the truth after each of many random user actions and
+//! faults, and compares it with status, kstatus and Argo CD's verdict.
+//!
+//! The observer reads the API server as any client does. It takes from Weft only which objects a
+//! configuration asks for (`weft render`), and finds out by itself whether they are there, are as
+//! they should be, and are rolled out.
+//!
+//! | file | has |
+//! | --- | --- |
+//! | `world.rs` | the cluster, and the steps of the test |
+//! | `look.rs`, `report.rs` | a look at all resources, and the report about one that is wrong |
+//! | `actions.rs`, `deeds.rs` | the actions that users take, and how they take them |
+//! | `troubles.rs`, `ways.rs` | troubles that last until they are lifted, and faults during an action |
+//! | `wanted.rs`, `truth.rs` | the objects that a resource asks for, and their state |
+//! | `policies.rs` | policies of the nodes' networks, whose agents the test plays |
+//! | `verdict.rs` | the rules by which status and the tools agree with a truth |
+//!
+//! There are 25 actions and faults, the same ones in each run, so that only a change of the code can make the
+//! test fail. With `WEFT_EXHAUSTIVE=1` there are 1,000, and as many as `WEFT_TRIALS` says if it is
+//! set. Each of these runs draws others, and `WEFT_SEED` repeats one.
+
+mod actions;
+mod deeds;
+mod look;
+mod policies;
+mod report;
+mod troubles;
+mod truth;
+mod verdict;
+mod wanted;
+mod ways;
+mod world;
+
+use rand::{SeedableRng, rngs::StdRng};
+use weft_system_tests::{is_exhaustive, seed};
+
+use world::World;
+
+/// The seed of the sample.
+const SAMPLE: u64 = 1;
+
+/// Returns whether this is the sample, and the number of actions.
+fn trials() -> (bool, usize) {
+    match std::env::var("WEFT_TRIALS") {
+        Ok(text) => (false, text.parse().expect("WEFT_TRIALS is a number")),
+        Err(_) if is_exhaustive() => (false, 1000),
+        Err(_) => (true, 25),
+    }
+}
+
+#[tokio::test]
+async fn status_and_tools_say_what_an_outside_observer_finds() {
+    let (is_sample, trials) = trials();
+    let seed = match is_sample && std::env::var_os("WEFT_SEED").is_none() {
+        true => SAMPLE,
+        false => seed(),
+    };
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut world = World::start(seed).await;
+    world.settle().await;
+    while world.taken < trials {
+        world.step(&mut random).await;
+    }
+    world.end().await;
+}

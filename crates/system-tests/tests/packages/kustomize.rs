@@ -1,0 +1,103 @@
+//! The kustomize bases, built by the kustomize in kubectl.
+
+use std::{collections::BTreeMap, path::Path, process::Command};
+
+use serde_json::{Value, json};
+use weft_packages::{
+    domains::DOMAINS,
+    files, kustomize,
+    manifests::{Program, key},
+    release::Images,
+};
+use weft_testenv::{Programs, built};
+
+fn weft() -> Program {
+    Program::new(&built("weft").unwrap())
+}
+
+/// The objects that `kubectl kustomize` prints for this folder, by kind, namespace and name.
+fn build(folder: &Path) -> BTreeMap<(String, String, String), Value> {
+    let output = Command::new(Programs::find().unwrap().get("kubectl").unwrap())
+        .arg("kustomize")
+        .arg(folder)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {errors}", folder.display());
+    let text = String::from_utf8(output.stdout).unwrap();
+    index(serde_saphyr::from_multiple(&text).unwrap())
+}
+
+fn index(objects: Vec<Value>) -> BTreeMap<(String, String, String), Value> {
+    objects
+        .into_iter()
+        .map(|mut object| {
+            spell_alike(&mut object);
+            // A patch moves the variables that it sets.
+            let variables = object.pointer_mut("/spec/template/spec/containers/0/env");
+            if let Some(variables) = variables.and_then(Value::as_array_mut) {
+                variables.sort_by_key(|variable| variable["name"].to_string());
+            }
+            (key(&object), object)
+        })
+        .collect()
+}
+
+/// JSON has one number 1, which kustomize writes as `1`, and Weft in a schema as `1.0`.
+fn spell_alike(value: &mut Value) {
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(spell_alike),
+        Value::Array(items) => items.iter_mut().for_each(spell_alike),
+        Value::Number(number) => *value = json!(number.as_f64()),
+        _ => {}
+    }
+}
+
+#[test]
+fn bases_install_what_weft_manifests_prints() {
+    let folder = tempfile::tempdir().unwrap();
+    files::write(
+        folder.path(),
+        &kustomize::files(&weft(), &Images::usual().unwrap()).unwrap(),
+    )
+    .unwrap();
+    let check = |base: &str, arguments: &[&str]| {
+        let built = build(&folder.path().join(base));
+        let printed = index(weft().manifests(arguments).unwrap());
+        assert!(printed.len() > 10);
+        assert_eq!(
+            built.keys().collect::<Vec<_>>(),
+            printed.keys().collect::<Vec<_>>(),
+            "{base}"
+        );
+        for (key, object) in &printed {
+            assert_eq!(&built[key], object, "{base}: {key:?}");
+        }
+    };
+    check("base", &[]);
+    for domain in DOMAINS.map(|domain| domain.name) {
+        check(
+            &format!("split/{domain}"),
+            &["--split", "--domains", domain],
+        );
+    }
+}
+
+#[test]
+fn the_overlay_sets_all_images_of_weft() {
+    let folder = tempfile::tempdir().unwrap();
+    files::write(
+        folder.path(),
+        &kustomize::files(&weft(), &Images::usual().unwrap()).unwrap(),
+    )
+    .unwrap();
+    let built = build(&folder.path().join("overlays/registry"));
+    let version = env!("CARGO_PKG_VERSION");
+    let operator = format!("registry.example/weft:{version}");
+    let agent = format!("registry.example/weft-agent:{version}");
+    let arguments = ["--image", &operator, "--agent-image", &agent];
+    let printed = index(weft().manifests(&arguments).unwrap());
+    for (key, object) in &printed {
+        assert_eq!(&built[key], object, "{key:?}");
+    }
+}

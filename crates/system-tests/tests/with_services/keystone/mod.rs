@@ -1,0 +1,7 @@
+//! Direct registration against a real Keystone: `make test-placement`.
+
+mod cloud;
+mod long {
+    mod registered;
+    mod rotation;
+}

@@ -1,0 +1,3 @@
+module weft.network/testenv/bridge-marker
+
+go 1.26.0
