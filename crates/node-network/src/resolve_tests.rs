@@ -1,6 +1,5 @@
 #![allow(clippy::unwrap_used)]
 
-use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::json;
 
 use super::*;
@@ -173,66 +172,72 @@ fn two_cards_with_one_address_are_not_told_apart_by_chance() {
     );
 }
 
-/// A value, an empty one, or none.
-fn maybe(values: &'static [&'static str]) -> impl Strategy<Value = Value> {
-    prop_oneof![
-        3 => select(values).prop_map(Value::from),
-        1 => Just(json!("")),
-        2 => Just(Value::Null),
-    ]
-}
+mod properties {
+    use proptest::{collection::vec, prelude::*, sample::select};
 
-prop_compose! {
-    fn entry()(
-        name in maybe(&["eth1", "eth2", "wan0", "br0", "alt0"]),
-        kind in maybe(&["ethernet", "veth", "bond", "ovs-bridge", "loopback"]),
-        state in maybe(&["up", "down", "absent", "ignore"]),
-        identifier in maybe(&["name", "mac-address", "pci-address"]),
-        mac in maybe(&[FIRST, SECOND]),
-        permanent in maybe(&[FIRST, SECOND]),
-        pci in maybe(&["0000:0a:09.7", "0a:09.7", "0b:00.0"]),
-        profile in maybe(&["wan0", "eth1"]),
-        other in maybe(&["alt0", "eth2"]),
-    ) -> Value {
-        let mut entry = json!({
-            "name": name, "type": kind, "state": state, "identifier": identifier,
-            "mac-address": mac, "permanent-mac-address": permanent, "pci-address": pci,
-            "profile-name": profile, "alt-names": [{"name": other}]
-        });
-        // A report has no nulls.
-        entry.as_object_mut().unwrap().retain(|_, value| !value.is_null());
-        entry
+    use super::*;
+
+    /// A value, an empty one, or none.
+    fn maybe(values: &'static [&'static str]) -> impl Strategy<Value = Value> {
+        prop_oneof![
+            3 => select(values).prop_map(Value::from),
+            1 => Just(json!("")),
+            2 => Just(Value::Null),
+        ]
     }
-}
 
-proptest! {
-    #[test]
-    fn an_entry_leads_only_to_what_it_names(wanted in entry(), list in vec(entry(), 0..6)) {
-        let host = json!({ "interfaces": list });
-        let said = |value: &Value| !text(value).is_empty();
-        let equal = |left: &Value, right: &Value| {
-            said(left) && text(left).eq_ignore_ascii_case(&text(right))
-        };
-        let found = match Index::of(&host).resolve(&wanted) {
-            Resolved::One(one) => vec![one],
-            Resolved::Several(all) => all,
-            Resolved::New | Resolved::Nobody => vec![],
-        };
-        for one in found {
-            let by_name = equal(&wanted["name"], &one["name"])
-                || equal(&wanted["name"], &one["profile-name"])
-                || one["alt-names"].as_array().is_some_and(|names| {
-                    names.iter().any(|other| equal(&wanted["name"], &other["name"]))
-                });
-            let by_address = equal(&wanted["mac-address"], &one["mac-address"])
-                || equal(&wanted["mac-address"], &one["permanent-mac-address"]);
-            let by_place = said(&wanted["pci-address"])
-                && Address::pci(&wanted["pci-address"]) == Address::pci(&one["pci-address"]);
-            prop_assert!(match identifier(&wanted) {
-                Some("mac-address") => by_address || by_name,
-                Some(_) => by_place || by_name,
-                None => by_name,
-            }, "{wanted} leads to {one}");
+    prop_compose! {
+        fn entry()(
+            name in maybe(&["eth1", "eth2", "wan0", "br0", "alt0"]),
+            kind in maybe(&["ethernet", "veth", "bond", "ovs-bridge", "loopback"]),
+            state in maybe(&["up", "down", "absent", "ignore"]),
+            identifier in maybe(&["name", "mac-address", "pci-address"]),
+            mac in maybe(&[FIRST, SECOND]),
+            permanent in maybe(&[FIRST, SECOND]),
+            pci in maybe(&["0000:0a:09.7", "0a:09.7", "0b:00.0"]),
+            profile in maybe(&["wan0", "eth1"]),
+            other in maybe(&["alt0", "eth2"]),
+        ) -> Value {
+            let mut entry = json!({
+                "name": name, "type": kind, "state": state, "identifier": identifier,
+                "mac-address": mac, "permanent-mac-address": permanent, "pci-address": pci,
+                "profile-name": profile, "alt-names": [{"name": other}]
+            });
+            // A report has no nulls.
+            entry.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+            entry
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_entry_leads_only_to_what_it_names(wanted in entry(), list in vec(entry(), 0..6)) {
+            let host = json!({ "interfaces": list });
+            let said = |value: &Value| !text(value).is_empty();
+            let equal = |left: &Value, right: &Value| {
+                said(left) && text(left).eq_ignore_ascii_case(&text(right))
+            };
+            let found = match Index::of(&host).resolve(&wanted) {
+                Resolved::One(one) => vec![one],
+                Resolved::Several(all) => all,
+                Resolved::New | Resolved::Nobody => vec![],
+            };
+            for one in found {
+                let by_name = equal(&wanted["name"], &one["name"])
+                    || equal(&wanted["name"], &one["profile-name"])
+                    || one["alt-names"].as_array().is_some_and(|names| {
+                        names.iter().any(|other| equal(&wanted["name"], &other["name"]))
+                    });
+                let by_address = equal(&wanted["mac-address"], &one["mac-address"])
+                    || equal(&wanted["mac-address"], &one["permanent-mac-address"]);
+                let by_place = said(&wanted["pci-address"])
+                    && Address::pci(&wanted["pci-address"]) == Address::pci(&one["pci-address"]);
+                prop_assert!(match identifier(&wanted) {
+                    Some("mac-address") => by_address || by_name,
+                    Some(_) => by_place || by_name,
+                    None => by_name,
+                }, "{wanted} leads to {one}");
+            }
         }
     }
 }

@@ -269,8 +269,10 @@ async fn a_policy_that_cuts_the_node_off_is_rolled_back_and_reported() {
         failed["status"]["outcome"]["message"].as_str().unwrap(),
         history.lines().next_back().unwrap(),
     ] {
-        let words = "; NetworkManager: the activation of v0 failed: config-failed";
-        assert_eq!(told.matches(words).count(), 1, "{told}");
+        // On a busy machine NetworkManager may have cancelled an activation before, and says so first.
+        let (_, words) = told.split_once("; NetworkManager: ").unwrap();
+        let failed = "the activation of v0 failed: config-failed";
+        assert_eq!(words.matches(failed).count(), 1, "{told}");
     }
 }
 
