@@ -172,8 +172,14 @@ fn an_interface_is_the_one_that_nmstate_finds() {
             let is_equal = match entry["state"].as_str() {
                 // nmstate takes such an entry if an earlier one has bound the name to an address.
                 Some("up") if by != "name" && text(&entry[by]).is_empty() && weft.is_none() => true,
-                // Weft refuses an entry that has no effect.
-                Some("up") if weft.is_none() => nmstate.as_deref().is_none_or(str::is_empty),
+                // nmstate drops such an entry without a word, and Weft refuses it.
+                Some("up")
+                    if by == "pci-address"
+                        && !entry["profile-name"].is_null()
+                        && weft.is_none() =>
+                {
+                    nmstate.as_deref().is_none_or(str::is_empty)
+                }
                 Some("up") => weft == nmstate,
                 _ => weft == nmstate || weft.as_deref().is_none_or(str::is_empty),
             };

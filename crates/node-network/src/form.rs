@@ -37,9 +37,13 @@ pub(crate) fn of_desired(desired: &Value, host: &Index) -> Value {
         there.map_or(Value::Null, |there| there["type"].clone())
     });
     for interface in list_mut(&mut desired, &["interfaces"]) {
-        if let Some(map) = interface.as_object_mut()
-            && map.get("type").is_some_and(|kind| kind == "ovs-bridge")
-        {
+        let is_bridge = match &interface["type"] {
+            Value::Null => host
+                .meant(interface)
+                .is_some_and(|there| there["type"] == "ovs-bridge"),
+            kind => kind == "ovs-bridge",
+        };
+        if let Some(map) = interface.as_object_mut().filter(|_| is_bridge) {
             map.retain(|key, _| !NOT_OF_OVS_BRIDGES.contains(&key.as_str()));
         }
     }

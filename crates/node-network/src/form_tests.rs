@@ -119,6 +119,7 @@ fn nmstate_ignores_the_mtu_and_the_addresses_of_an_ovs_bridge() {
         json!({ "interfaces": [bridge] })
     };
     assert_eq!(changes(&wanted(Some("ovs-bridge")), &host), []);
+    assert_eq!(changes(&wanted(None), &host), []);
     assert!(!changes(&wanted(Some("ovs-interface")), &host).is_empty());
 }
 

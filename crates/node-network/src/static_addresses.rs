@@ -13,7 +13,12 @@ pub(crate) fn static_addresses(state: &Value) -> BTreeSet<String> {
         // Several nodes can have one address there, such as that of a service.
         let is_of_the_node = matches!(interface["type"].as_str(), Some("loopback" | "dummy"))
             || interface["name"] == "lo";
-        if is_of_the_node || matches!(interface["state"].as_str(), Some("absent" | "down")) {
+        if is_of_the_node
+            || matches!(
+                interface["state"].as_str(),
+                Some("absent" | "down" | "ignore")
+            )
+        {
             continue;
         }
         for family in ["ipv4", "ipv6"] {

@@ -110,8 +110,7 @@ impl Repaired {
         self.until = Some(now + self.backoff.next_pause());
     }
 
-    /// When the next repair is due. `None` if it has to wait for nothing, or waits for a change of a
-    /// policy or webhook.
+    /// When the next repair is due. `None` if it has to wait for nothing.
     fn due(&self) -> Option<Instant> {
         match &self.altered {
             Some(altered) if self.is_contested() => altered.due(self.until).max(self.until),
@@ -184,7 +183,7 @@ impl Resistance {
         }
         if let Some(altered) = &repaired.altered
             && altered.differences == differences
-            && repaired.due().is_none_or(|due| now < due)
+            && repaired.due().is_some_and(|due| now < due)
         {
             return Some(altered.deviation());
         }
@@ -245,8 +244,7 @@ impl Resistance {
         repaired.altered.as_ref().map(Altered::deviation)
     }
 
-    /// When the next repair of this object is due. `None` if it has to wait for nothing, or waits
-    /// for a change of a policy or webhook.
+    /// When the next repair of this object is due. `None` if it has to wait for nothing.
     pub(crate) fn due(&self, object: &ObjectKey) -> Option<Instant> {
         self.lock().get(object)?.due()
     }
@@ -462,6 +460,17 @@ mod tests {
 
     fn deviation() -> Option<Deviation> {
         Some(altered(Instant::now(), None).deviation())
+    }
+
+    #[test]
+    fn an_altered_object_whose_repair_was_due_long_ago_is_repaired() {
+        let (resistance, now) = (Resistance::default(), Instant::now());
+        let (manifest, long_ago) = (manifest("ours"), now - 10 * RECENTLY);
+        resistance.repaired(&manifest, &[], Some(altered(long_ago, None)), long_ago);
+        // A pause of the operator or an earlier stage has kept it back since.
+        resistance.retain(|_| true);
+        let kept = resistance.keeps_back(&manifest, &change("data.k"), None, now);
+        assert_eq!(kept, None);
     }
 
     #[test]

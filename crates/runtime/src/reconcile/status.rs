@@ -86,13 +86,14 @@ pub(crate) async fn write(
             context
                 .metrics
                 .wrote(context.domain.name(), "status", key.kind);
+            // Before the check: the next write compares with this status, and has no news then.
+            events::publish(&context.recorder, key.kind, resource, status);
             let observed = &written["status"]["observedGeneration"];
             let knows_definition = context.shared.lock().knows_definition(key.kind);
             if knows_definition && *observed != status["observedGeneration"] {
                 // An API server goes by the older definition for a moment.
                 return Err(FailureClass::Transient);
             }
-            events::publish(&context.recorder, key.kind, resource, status);
             Ok(())
         }
         Err(error) if error.is_not_found() => Ok(()),

@@ -201,8 +201,15 @@ async fn records_are_read(cluster: &Cluster, left: &Objects, after: &Objects, be
     })
     .await;
     patch("10.244.0.0/16").await;
-    let live = wait_resource(cluster, kinds::NETWORK_CONFIG, "", "default").await;
-    assert_eq!(condition(&live["status"], "Ready")["status"], "True");
+    // With the definitions of this tree, no field gets lost.
+    for (kind, name) in [
+        (kinds::NETWORK_CONFIG, "default"),
+        (kinds::NMSTATE, "nmstate"),
+    ] {
+        let live = wait_resource(cluster, kind, "", name).await;
+        let ready = condition(&live["status"], "Ready");
+        assert_eq!(ready["status"], "True", "{kind}: {ready}");
+    }
     // Status follows the new operator.
     let now = cluster.wait_available().await;
     assert!(

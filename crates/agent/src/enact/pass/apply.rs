@@ -253,7 +253,11 @@ impl Pass<'_> {
         }
         let mut any = own_is_meant;
         let mut waits = Vec::new();
-        // The probe fails without their changes, too, so they are not to blame.
+        // The probe fails without their changes, too, so they are not to blame. It says nothing of a
+        // policy that was given up before.
+        let probe = failure.probe.as_deref();
+        let mut counted = self.unanswered.iter();
+        let fails_without = counted.any(|target| probe == Some(target.to_string().as_str()));
         for item in self
             .items
             .iter_mut()
@@ -262,7 +266,7 @@ impl Pass<'_> {
             let Some((State::Failed { message }, Some(outcome))) = &item.settled else {
                 continue;
             };
-            if failure.probe.is_none() || outcome.probe != failure.probe {
+            if !fails_without || outcome.probe != failure.probe {
                 continue;
             }
             if let Some((count, wait)) = self
