@@ -67,6 +67,10 @@ mod tests {
                 "ipv4": {"address": [{"ip": "203.0.113.3", "prefix-length": 32}]}
             },
             {
+                "name": "eth4", "state": "ignore",
+                "ipv4": {"address": [{"ip": "203.0.113.5", "prefix-length": 32}]}
+            },
+            {
                 "name": "eth3",
                 "ipv4": {"enabled": false, "address": [{"ip": "203.0.113.4", "prefix-length": 32}]}
             },

@@ -17,7 +17,7 @@ use std::{
 };
 
 use nmstate::{ErrorKind, InterfaceType, NetworkState};
-use weft_node_network::{desired::Desired, removal, state, verdict};
+use weft_node_network::{desired::Desired, secrets::Place, state, verdict};
 
 use self::journal::States;
 pub use self::{
@@ -131,31 +131,30 @@ impl Transactor {
     /// # Errors
     /// The host is as it was before, unless the failure's phase is `Rollback`.
     pub async fn run(&self, mut change: Change) -> Result<Done, Failure> {
-        change
-            .secrets
-            .extend(secrets::of_desired(&change.desired, &BTreeSet::new()));
-        let done = self.run_it(&mut change).await;
+        let places = secrets::places(&self.dir)
+            .map_err(|error| Failure::new(Phase::Plan, error.to_string()))?;
+        let in_desired = secrets::of_desired(&change.desired, &places);
+        change.secrets.extend(in_desired);
+        let done = self.run_it(&mut change, &places).await;
         done.map_err(|failure| failure.without(&change.secrets))
     }
 
-    async fn run_it(&self, change: &mut Change) -> Result<Done, Failure> {
+    async fn run_it(&self, change: &mut Change, places: &BTreeSet<Place>) -> Result<Done, Failure> {
         let _lock = self
             .dir
             .lock()
             .map_err(|error| Failure::new(Phase::Plan, error.to_string()))?;
         Phase::Plan.wait_while_held(&self.dir).await;
-        let Some(mut before) = self.needed(change).await? else {
+        let Some(mut before) = self.needed(change, places).await? else {
             return Ok(Done::Nothing);
         };
         if self.roll_back_checkpoints().await? > 0 {
-            match self.needed(change).await? {
+            match self.needed(change, places).await? {
                 Some(rolled_back) => before = rolled_back,
                 None => return Ok(Done::Nothing),
             }
         }
-        change
-            .secrets
-            .extend(secrets::values(&before, &BTreeSet::new()));
+        change.secrets.extend(secrets::values(&before, places));
         let folder = |error: state_dir::Error| Failure::new(Phase::Plan, error.to_string());
         let mut counted = Counted::load(&self.dir).map_err(folder)?;
         let choice = self
@@ -254,7 +253,11 @@ impl Transactor {
     }
 
     /// The state before, with secrets. `None` if the host is as desired.
-    async fn needed(&self, change: &Change) -> Result<Option<NetworkState>, Failure> {
+    async fn needed(
+        &self,
+        change: &Change,
+        places: &BTreeSet<Place>,
+    ) -> Result<Option<NetworkState>, Failure> {
         let read = self
             .host
             .retrieve(Query {
@@ -272,7 +275,7 @@ impl Transactor {
         }
         desired.validate(&before.state).map_err(|error| {
             let mut hidden = change.secrets.clone();
-            hidden.extend(secrets::values(&before.state, &BTreeSet::new()));
+            hidden.extend(secrets::values(&before.state, places));
             let hide = |text: &str| secrets::without(text, &hidden);
             Failure {
                 message: verdict::explained(desired, &before.state, error.msg(), hide),
@@ -396,7 +399,7 @@ impl Transactor {
         };
         self.put_ports_back(&Bridges::default()).await;
         rolled_back.map_err(|error| {
-            let error = error.without(&recovery::secrets_of(states));
+            let error = recovery::without_secrets(&self.dir, error, states);
             self.leave(journal, &error);
             failure.clone().not_rolled_back(&error)
         })
@@ -531,9 +534,4 @@ pub(crate) fn bridges(state: &NetworkState) -> Bridges {
         linux: of(InterfaceType::LinuxBridge),
         ovs: of(InterfaceType::OvsBridge),
     }
-}
-
-/// Reports whether an apply would change nothing, as far as a report shows it.
-fn is_made(desired: &Desired, now: &NetworkState) -> bool {
-    removal::changes(desired.value(), &state::value(now)).is_empty()
 }

@@ -7,12 +7,12 @@ use nmstate::{NetworkState, RouteEntry, RouteRuleEntry};
 use tokio::time::Instant;
 use weft_node_network::{removal, state};
 
-use super::{Failure, Journal, Phase, Transactor, is_made, journal::States};
+use super::{Failure, Journal, Phase, Transactor, journal::States};
 use crate::{
     history,
-    host::{ApplyOptions, Query},
+    host::{ApplyOptions, Query, Retrieved},
     secrets,
-    state_dir::Lock,
+    state_dir::{Lock, StateDir},
 };
 
 /// How long devices may take to be what they were, once NetworkManager has rolled back.
@@ -76,7 +76,7 @@ impl Transactor {
             .filter(|_| !is_there && journal.phase > Phase::Checkpoint)
         {
             self.restore(states).await.map_err(|error| {
-                let error = error.without(&secrets_of(states));
+                let error = without_secrets(&self.dir, error, states);
                 self.leave(&mut journal, &error);
                 error
             })?;
@@ -120,7 +120,9 @@ impl Transactor {
     /// Reports whether the change was committed: the checkpoint is gone, and the host is as
     /// desired.
     async fn is_there(&self, states: &States) -> Result<bool, Failure> {
-        Ok(is_made(&states.desired, &self.now().await?))
+        let now = self.look().await?;
+        let changes = now.backend.changes(&states.desired, &now.value());
+        Ok(changes.is_empty())
     }
 
     /// Brings back by a change of its own what a rollback has left: a checkpoint has the global DNS
@@ -189,25 +191,34 @@ impl Transactor {
     }
 
     pub(super) async fn now(&self) -> Result<NetworkState, Failure> {
-        let read = self
-            .host
-            .retrieve(Query {
-                secrets: true,
-                ..Query::default()
-            })
-            .await;
-        Ok(read
-            .map_err(|error| Failure::host(Phase::Rollback, &error))?
-            .state)
+        Ok(self.look().await?.state)
+    }
+
+    async fn look(&self) -> Result<Retrieved, Failure> {
+        let with_secrets = Query {
+            secrets: true,
+            ..Query::default()
+        };
+        let read = self.host.retrieve(with_secrets).await;
+        read.map_err(|error| Failure::host(Phase::Rollback, &error))
     }
 }
 
-/// The secrets in the states of a change that nmstate knows to be secret.
-pub(super) fn secrets_of(states: &States) -> Vec<String> {
-    let places = BTreeSet::new();
+/// The error of a rollback without the secrets of these states. It has no words of the host at all
+/// if the agent cannot read which values policies took from Secrets.
+pub(super) fn without_secrets(dir: &StateDir, error: Failure, states: &States) -> Failure {
+    let places = match secrets::places(dir) {
+        Ok(places) => places,
+        Err(unread) => {
+            let message = format!(
+                "the host is not as it was before, and the agent does not show how, because the error may have secrets in it: {unread}"
+            );
+            return Failure::new(error.phase, message);
+        }
+    };
     let mut hidden = secrets::values(&states.before, &places);
     hidden.extend(secrets::of_desired(&states.desired, &places));
-    hidden.into_iter().collect()
+    error.without(&hidden.into_iter().collect::<Vec<_>>())
 }
 
 /// The paths of what a host has of a change that was rolled back, and the routes and rules that it
@@ -313,6 +324,39 @@ route-rules:
             note: None,
         };
         left(&NetworkState::new(), &states, &NetworkState::new())
+    }
+
+    #[test]
+    fn the_error_of_a_rollback_shows_no_value_of_a_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = StateDir::open(folder.path()).unwrap();
+        let eth1 = |description: &str| {
+            state(&format!(
+                "interfaces: [{{name: eth1, type: ethernet, description: {description}}}]"
+            ))
+        };
+        let states = States {
+            before: eth1("the-old-one"),
+            desired: eth1("the-new-one").into(),
+            note: None,
+        };
+        let description = serde_json::json!({"secretRef": {"name": "wire", "key": "first"}});
+        let policy = serde_json::json!({
+            "interfaces": [{"name": "eth1", "type": "ethernet", "description": description}],
+        });
+        secrets::remember(&dir, &policy).unwrap();
+        let error = || Failure::new(Phase::Rollback, "eth1 has the-new-one, not the-old-one");
+        let shown = without_secrets(&dir, error(), &states);
+        assert_eq!(shown.message, "eth1 has <hidden>, not <hidden>");
+
+        std::fs::write(dir.path("secret-places.json"), "cut").unwrap();
+        let shown = without_secrets(&dir, error(), &states);
+        assert!(!shown.message.contains("-one"), "{}", shown.message);
+        assert!(
+            shown.message.contains("secret-places.json"),
+            "{}",
+            shown.message
+        );
     }
 
     #[test]

@@ -103,9 +103,10 @@ async fn a_kind_that_cannot_be_watched_slows_no_other() {
     wait_ready(&operator).await;
     let began = Instant::now();
     service_comes_back(&cluster, PATIENCE).await;
-    // Ten times what it takes without a fault, on a busy machine.
-    let limit = Duration::from_secs(3).max(10 * began.elapsed());
-    for code in [403, 404, 500] {
+    // Ten times what it takes without a fault, on a busy machine. The ninth pause of a kind is longer
+    // than the upper bound.
+    let limit = (10 * began.elapsed()).clamp(Duration::from_secs(3), Duration::from_secs(12));
+    for (code, failures) in [(403, 7), (404, 7), (500, 9)] {
         println!("{code}");
         let watch = of_operator().verb("watch").resource("networkpolicies");
         let faults = ["watch", "list"].map(|verb| {
@@ -115,8 +116,9 @@ async fn a_kind_that_cannot_be_watched_slows_no_other() {
             )
         });
         assert!(proxy.expire_watches(&watch) > 0);
-        faults[1].wait_hits(7, PATIENCE).await.unwrap();
-        for _ in 0..3 {
+        faults[1].wait_hits(failures, PATIENCE).await.unwrap();
+        // Twice, as the operator holds back the sixth repair of an object within a minute.
+        for _ in 0..2 {
             // The pauses of the other watch are longer than this by now only if they are shared.
             service_comes_back(&cluster, limit).await;
         }

@@ -87,9 +87,8 @@ impl Pass<'_> {
             .collect();
         let probes = of_policies
             .iter()
-            .map(|(_, target)| target)
             .chain(&self.unanswered)
-            .cloned()
+            .map(|(_, target)| target.clone())
             .collect();
         let who = if open.is_empty() {
             "drift".to_owned()
@@ -138,11 +137,12 @@ impl Pass<'_> {
                     // a policy brought is first taken for that policy's own, and goes on counting:
                     // without the policy the others have to pass it, or they have failed, too.
                     (Some(probe), _) => {
-                        let (owners, targets): (BTreeSet<_>, Vec<_>) = of_policies
+                        let failed = of_policies
                             .into_iter()
-                            .filter(|(_, target)| target.to_string() == *probe)
-                            .unzip();
-                        self.unanswered.extend(targets);
+                            .filter(|(_, target)| target.to_string() == *probe);
+                        let failed: Vec<_> = failed.collect();
+                        let owners = failed.iter().map(|(owner, _)| owner.clone()).collect();
+                        self.unanswered.extend(failed);
                         owners
                     }
                     (None, Some(said)) => blame(merged, said).owners,
@@ -253,11 +253,7 @@ impl Pass<'_> {
         }
         let mut any = own_is_meant;
         let mut waits = Vec::new();
-        // The probe fails without their changes, too, so they are not to blame. It says nothing of a
-        // policy that was given up before.
-        let probe = failure.probe.as_deref();
-        let mut counted = self.unanswered.iter();
-        let fails_without = counted.any(|target| probe == Some(target.to_string().as_str()));
+        let cleared = cleared(&self.unanswered, failure);
         for item in self
             .items
             .iter_mut()
@@ -266,7 +262,7 @@ impl Pass<'_> {
             let Some((State::Failed { message }, Some(outcome))) = &item.settled else {
                 continue;
             };
-            if !fails_without || outcome.probe != failure.probe {
+            if !cleared.contains(&item.wish.owner()) {
                 continue;
             }
             if let Some((count, wait)) = self
@@ -343,6 +339,19 @@ impl Pass<'_> {
     }
 }
 
+/// Returns the policies that are not to blame for a probe that failed with them, because the probe
+/// fails without their changes, too. It proves nothing for a policy that was given up in an earlier
+/// reconcile.
+fn cleared(unanswered: &[(Owner, Target)], failure: &Failure) -> BTreeSet<Owner> {
+    let Some(probe) = &failure.probe else {
+        return BTreeSet::new();
+    };
+    let failed = unanswered
+        .iter()
+        .filter(|(_, target)| target.to_string() == *probe);
+    failed.map(|(owner, _)| owner.clone()).collect()
+}
+
 /// The words of kubernetes-nmstate for a policy that is tried again.
 fn retrying(policy: &str, failure: &str, count: u32, max: u32) -> String {
     format!(
@@ -362,5 +371,28 @@ impl Item {
 
     fn wish_retry_count(&mut self, counts: BTreeMap<String, i64>) {
         self.wish.status.retry_count = Some(counts);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::peer::Peer;
+
+    /// Another policy may fail the probe that ended one in an earlier reconcile, such as that of the
+    /// API server.
+    #[test]
+    fn a_failed_probe_clears_only_those_who_failed_it_in_this_reconcile() {
+        let policy = |name: &str| Owner::Policy(name.into());
+        let icmp = |host: &str| Target::Peer(Peer::Icmp { host: host.into() });
+        let unanswered = [
+            (policy("careful"), icmp("192.0.2.1")),
+            (policy("other"), icmp("192.0.2.2")),
+        ];
+        let failed = |probe: &str| cleared(&unanswered, &Failure::probe(probe, "no answer"));
+        assert_eq!(failed("icmp 192.0.2.1"), [policy("careful")].into());
+        assert_eq!(failed("API server"), BTreeSet::new());
+        let verification = Failure::new(Phase::Verify, "eth1 has another MTU");
+        assert_eq!(cleared(&unanswered, &verification), BTreeSet::new());
     }
 }

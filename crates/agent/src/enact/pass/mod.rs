@@ -60,8 +60,8 @@ pub(super) struct Pass<'a> {
     backend: Backend,
     /// The bridges whose packets passed the host's firewall then.
     bridge_filter: BridgeFilter,
-    /// Probes of policies that have failed by them in this reconcile.
-    unanswered: Vec<Target>,
+    /// Probes that have failed in this reconcile, each with the policy that brought it.
+    unanswered: Vec<(Owner, Target)>,
     /// Why nothing can be changed, if that was known when the host was seen.
     away: Option<String>,
     report: Report,

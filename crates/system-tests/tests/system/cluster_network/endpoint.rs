@@ -22,7 +22,7 @@ fn may_mount() -> bool {
 async fn the_api_server_is_reached_where_the_nodes_kubeconfig_says() {
     assert!(
         may_mount(),
-        "a mount namespace is needed, by root or with user namespaces; where there is none, list this test in testenv/skips and leave it out"
+        "a mount namespace is needed, by root or with user namespaces; where there is none, mark this test with #[ignore] and list it in testenv/skips"
     );
     let cluster = start().await;
     let folder = tempfile::tempdir().unwrap();
