@@ -1,7 +1,9 @@
 //! Common parts of all commands that use a cluster: the choice of the cluster, and Weft's
 //! installation in it.
 
-use std::{ffi::OsString, future::Future, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap, ffi::OsString, future::Future, path::PathBuf, sync::Arc, time::Duration,
+};
 
 use anyhow::{Context, Result, anyhow, bail};
 use kube::{
@@ -304,7 +306,13 @@ impl Online {
             .find(|operator| operator.domains.iter().any(|domain| domain == entry.name))
             .cloned();
         let environment = match (&operator, &self.namespace) {
-            (Some(operator), _) => Environment::of_operator(operator.environment.clone()),
+            (Some(operator), _) => {
+                let mut variables = operator.environment.clone();
+                if entry.name == "cluster-network" && operator.reads_api_server_from_file() {
+                    variables.extend(self.api_server_in_use(entry).await?);
+                }
+                Environment::of_operator(variables)
+            }
             (None, namespace) => match (self.namespaces_by_inventory(entry).await?, namespace) {
                 (Some((operator, operands)), _) => {
                     Environment::of_process().with_namespaces(&operator, &operands)
@@ -327,6 +335,20 @@ impl Online {
             environment,
             how_to_install: how_to_install(entry.name, operators),
         })
+    }
+
+    /// Returns where the pods of the cluster's network find the API server, as variables. An operator
+    /// that reads this from a file of its node is no help to those who cannot read the file, but what
+    /// it has deployed shows it. Empty if nothing is deployed, or may not be read.
+    async fn api_server_in_use(&self, entry: &Entry) -> Result<BTreeMap<String, String>> {
+        let owner = format!("{}.default", entry.resource.kind.to_lowercase());
+        let owned = format!("labelSelector={OWNER_LABEL}={owner}");
+        let listed = self.cluster.list(kinds::DAEMON_SET, None, &owned).await;
+        let listed = match listed {
+            Err(error) if error.class() == FailureClass::Forbidden => return Ok(BTreeMap::new()),
+            listed => listed.map_err(|error| self.explain(error))?,
+        };
+        Ok(listed.iter().flat_map(presence::api_server_of).collect())
     }
 
     /// Returns how to install Weft for a domain, next to what is installed, for people.

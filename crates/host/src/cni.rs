@@ -24,6 +24,15 @@ pub enum CniType {
 }
 
 impl CniType {
+    /// The version of the CNI specification. Flannel's plugin has that of upstream's `kube-flannel.yml`,
+    /// as older plugins know no later one, and pods that run were added by it.
+    fn version(self) -> &'static str {
+        match self {
+            Self::Bridge => "1.0.0",
+            Self::Flannel => "0.3.1",
+        }
+    }
+
     /// The programs that the configuration needs in the directory for plugins.
     pub fn plugins(self) -> &'static [&'static str] {
         match self {
@@ -159,7 +168,7 @@ impl NetworkList {
             },
         };
         Ok(Self {
-            cni_version: "1.0.0".to_owned(),
+            cni_version: cni_type.version().to_owned(),
             name: NETWORK.to_owned(),
             plugins: vec![
                 main,
@@ -249,9 +258,14 @@ mod tests {
 
     #[test]
     fn flannels_own_plugin_knows_the_ranges_from_flanneld() {
+        let list = list(CniType::Flannel, &["10.244.1.0/24"], None);
         assert_eq!(
-            list(CniType::Flannel, &["10.244.1.0/24"], None)["plugins"][0],
+            list["plugins"][0],
             json!({"type": "flannel", "delegate": {"hairpinMode": true, "isDefaultGateway": true}})
+        );
+        assert_eq!(
+            list["cniVersion"], "0.3.1",
+            "older plugins know no later one"
         );
     }
 

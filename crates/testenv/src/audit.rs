@@ -126,8 +126,8 @@ impl AuditEvent {
     }
 }
 
-/// Reads the whole log, or what it has of this user. A line that is still being written is left
-/// out.
+/// Reads what the log has since then, of all users or of this one. A line that is still being
+/// written is left out.
 pub(crate) fn read(log: &Path, since: Since, user: Option<&str>) -> Result<Vec<AuditEvent>> {
     let text = since.text(log)?;
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);

@@ -493,8 +493,8 @@ impl ControlPlane {
         )
     }
 
-    /// Every request so far, as the API server saw it, in the order in which they ended (watches:
-    /// began to be answered).
+    /// Every request since the control plane was started, or was lent by a pool, as the API server
+    /// saw it, in the order in which they ended (watches: began to be answered).
     ///
     /// # Errors
     /// It was not started with [`Builder::audit`].

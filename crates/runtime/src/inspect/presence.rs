@@ -16,6 +16,9 @@ use crate::{
     reconcile::originals,
 };
 
+/// The variables by which a pod finds the API server.
+const API_SERVER: [&str; 2] = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
+
 /// A Deployment or DaemonSet that runs `weft operator`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operator {
@@ -60,6 +63,20 @@ impl Operator {
             workload: key,
         })
     }
+
+    /// Reports whether the operator reads the address of the API server from a file of its node.
+    pub fn reads_api_server_from_file(&self) -> bool {
+        self.arguments
+            .iter()
+            .any(|argument| argument.starts_with("--url-only-kubeconfig"))
+    }
+}
+
+/// The variables that lead a workload's pods to the API server, if it has any.
+pub fn api_server_of(workload: &Value) -> BTreeMap<String, String> {
+    let mut variables = environment(workload);
+    variables.retain(|name, _| API_SERVER.contains(&name.as_str()));
+    variables
 }
 
 /// The environment of a workload's first container, as far as the workload shows it.

@@ -16,8 +16,11 @@ use crate::programs::{folder_from_script, installed};
 pub const PAUSE: &str = "localhost/pause:test";
 /// Busybox with all of its programs, for pods of tests: `sh`, `ping`, `wget`, `httpd`, `nc`, `ip` …
 pub const TOOLS: &str = "localhost/tools:test";
-/// flannel with `iptables` and `nft`, as `/opt/bin/flanneld`.
+/// flannel with `iptables` and `nft`, as `/opt/bin/flanneld`, and with the tools that its own
+/// manifest runs.
 pub const FLANNEL: &str = "localhost/flannel:test";
+/// The CNI plugin `flannel`, as `/flannel`, with the tools that install it.
+pub const FLANNEL_CNI_PLUGIN: &str = "localhost/flannel-cni-plugin:test";
 /// kube-proxy with `iptables`, `nft` and `conntrack`, as `/usr/local/bin/kube-proxy`.
 pub const KUBE_PROXY: &str = "localhost/kube-proxy:test";
 /// Multus, thick, with the paths of its own image.
@@ -71,7 +74,7 @@ pub const ASKED_FOR: [(&str, &str); 8] = [
 ];
 
 /// Raise it when an image below changes, so that archives made before are not used any more.
-const RECIPE: u32 = 4;
+const RECIPE: u32 = 5;
 
 /// The modules of Apache that the configuration of Placement uses.
 const APACHE_MODULES: [&str; 13] = [
@@ -129,9 +132,19 @@ pub fn tools() -> Result<PathBuf> {
 /// As [`tools`].
 pub fn flannel() -> Result<PathBuf> {
     archive(FLANNEL, |image, programs| {
-        let image =
-            packet_filters(image)?.program("/opt/bin/flanneld", programs.join("pods/flanneld"))?;
+        let image = packet_filters(busybox(image)?)?;
+        let image = image.program("/opt/bin/flanneld", programs.join("pods/flanneld"))?;
         Ok(image.entrypoint(["/opt/bin/flanneld"]))
+    })
+}
+
+/// The archive of [`FLANNEL_CNI_PLUGIN`].
+///
+/// # Errors
+/// As [`tools`].
+pub fn flannel_cni_plugin() -> Result<PathBuf> {
+    archive(FLANNEL_CNI_PLUGIN, |image, programs| {
+        Ok(busybox(image)?.program("/flannel", programs.join("pods/flannel-cni"))?)
     })
 }
 

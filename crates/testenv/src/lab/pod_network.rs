@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 use super::{Lab, addresses, images, site::Site};
 use crate::command::{Input, output};
 
+/// The namespace and the DaemonSet of kube-proxy.
+const PROXY: &str = "openshift-kube-proxy";
+
 impl Lab {
     /// Reports whether nodes and pods have addresses of both families.
     pub fn is_dual_stack(&self) -> bool {
@@ -54,7 +57,39 @@ impl Lab {
     /// Ready.
     pub async fn connect(&self, weft: &Path, image: &str) -> Result<()> {
         let flannel = json!({"type": "Flannel", "flannelConfig": {"backend": "host-gw"}});
-        let config = self.network_config(&flannel, "nftables").to_string();
+        self.apply_rendered(weft, image, &flannel).await?;
+        self.wait_rolled_out("kube-flannel", "kube-flannel-ds")
+            .await?;
+        self.wait_rolled_out(PROXY, PROXY).await?;
+        let ready = [
+            "wait",
+            "node",
+            "--all",
+            "--for=condition=Ready",
+            "--timeout=90s",
+        ];
+        self.kubectl(&ready).await.map(drop)
+    }
+
+    /// Has kube-proxy run on the nodes, without a network for pods, as kubeadm leaves a new cluster.
+    /// The parameters are those of [`Self::connect`]. The nodes need [`images::kube_proxy`].
+    ///
+    /// # Errors
+    /// As those of [`Self::connect`].
+    pub async fn run_kube_proxy(&self, weft: &Path, image: &str) -> Result<()> {
+        self.apply_rendered(weft, image, &json!({"type": "None"}))
+            .await?;
+        self.wait_rolled_out(PROXY, PROXY).await
+    }
+
+    /// Applies what `weft render-network` prints for this `defaultNetwork`.
+    async fn apply_rendered(
+        &self,
+        weft: &Path,
+        image: &str,
+        default_network: &Value,
+    ) -> Result<()> {
+        let config = self.network_config(default_network, "nftables").to_string();
         let api_server = Site::api_server();
         let mut command = Command::new(weft);
         command
@@ -68,21 +103,15 @@ impl Lab {
         let objects = output.success("weft render-network")?;
         self.control_plane()
             .kubectl_with_input(&["apply", "-f", "-"], &objects)
-            .await?;
-        for (namespace, set) in [
-            ("kube-flannel", "daemonset/kube-flannel-ds"),
-            ("openshift-kube-proxy", "daemonset/openshift-kube-proxy"),
-        ] {
-            self.kubectl(&["rollout", "status", "-n", namespace, set, "--timeout=90s"])
-                .await?;
-        }
-        let ready = [
-            "wait",
-            "node",
-            "--all",
-            "--for=condition=Ready",
-            "--timeout=90s",
-        ];
-        self.kubectl(&ready).await.map(drop)
+            .await
+            .map(drop)
+    }
+
+    /// Waits until the pods of a DaemonSet run.
+    async fn wait_rolled_out(&self, namespace: &str, name: &str) -> Result<()> {
+        let set = format!("daemonset/{name}");
+        self.kubectl(&["rollout", "status", "-n", namespace, &set, "--timeout=90s"])
+            .await
+            .map(drop)
     }
 }

@@ -5,7 +5,9 @@
 
 use weft_testenv::wait;
 
+mod adopted;
 mod flannel;
+mod flow;
 mod foreign;
 mod node_network;
 mod open_vswitch;

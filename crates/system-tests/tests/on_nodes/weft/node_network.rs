@@ -1,14 +1,12 @@
 //! Policies of nodes and pods on what they make: a policy brings a bridge to two nodes, pods are
 //! attached to it, and their packets flow while policies, agents and hosts change.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 use weft_api::node_network::{NODE_CONDITION, STARTUP_TAINT};
 use weft_plan::condition;
 use weft_testenv::lab::{Lab, Node, NodeOptions, images};
 
-use crate::on_nodes::weft::{site::Site, wait::wait_until};
+use crate::on_nodes::weft::{flow::Flow, site::Site, wait::wait_until};
 
 const NODES: [&str; 2] = ["node-a", "node-b"];
 
@@ -132,64 +130,6 @@ impl Site {
     }
 }
 
-/// Packets from pod `a` to pod `b`: pings, and lines over one TCP connection that come back.
-struct Flow<'a> {
-    site: &'a Site,
-}
-
-impl<'a> Flow<'a> {
-    async fn begin(site: &'a Site) -> Self {
-        let script = "ping -i 0.1 -I net1 192.168.7.2 >/ping.log 2>&1 & echo $! >/ping.pid
-            (i=0; while [ ! -e /stop ]; do i=$((i+1)); echo $i; sleep 0.1; done) | nc 192.168.7.2 9000 >/echoed 2>/nc.log &";
-        let detached = format!("rm -f /stop; ({script}) </dev/null >/dev/null 2>&1 &");
-        site.exec("a", &["sh", "-c", &detached]).await.unwrap();
-        let flow = Self { site };
-        flow.goes_on().await;
-        flow
-    }
-
-    /// How many lines have come back.
-    async fn echoed(&self) -> usize {
-        let lines = self.site.exec("a", &["wc", "-l", "/echoed"]).await;
-        let lines = lines.unwrap_or_default();
-        let first = lines.split_whitespace().next();
-        first.and_then(|count| count.parse().ok()).unwrap_or(0)
-    }
-
-    /// Waits until further lines have come back over the connection of the beginning.
-    async fn goes_on(&self) {
-        let before = self.echoed().await;
-        wait_until("the connection carries on", async || {
-            let now = self.echoed().await;
-            let log = ["sh", "-c", "ps; tail -n 3 /ping.log /nc.log /echoed"];
-            let log = self.site.exec("a", &log).await;
-            (now > before + 10)
-                .then_some(())
-                .ok_or(format!("{before} lines before, {now} now: {log:?}"))
-        })
-        .await;
-    }
-
-    /// Ends, and returns how many pings before the last answer got none.
-    async fn lost(&self) -> usize {
-        let end = "touch /stop; kill -INT $(cat /ping.pid)";
-        self.site.exec("a", &["sh", "-c", end]).await.unwrap();
-        let said = wait_until("ping says what it got", async || {
-            let said = self.site.exec("a", &["cat", "/ping.log"]).await?;
-            let has_ended = said.contains("transmitted");
-            has_ended.then(|| said.clone()).ok_or(said)
-        })
-        .await;
-        let number = |line: &str| -> Option<usize> {
-            let rest = line.split_once("seq=")?.1;
-            rest.split_whitespace().next()?.parse().ok()
-        };
-        let answered: BTreeSet<usize> = said.lines().filter_map(number).collect();
-        assert!(answered.len() > 50, "{said}");
-        answered.last().map_or(0, |last| last + 1 - answered.len())
-    }
-}
-
 /// The process of the agent on a node, as the node numbers it.
 async fn agent(node: &Node) -> String {
     wait_until("an agent runs", async || {
@@ -284,7 +224,7 @@ async fn pods_on_a_policys_bridge_lose_no_packet_while_the_rest_changes() {
         site.exec("a", &ping).await
     })
     .await;
-    let flow = Flow::begin(&site).await;
+    let flow = Flow::begin(&site, "192.168.7.2").await;
     // A policy comes and changes.
     site.apply(&policy("spare", spare(1500, "192.0.2.1"))).await;
     site.wait_policy("spare", "Available").await;
@@ -326,7 +266,7 @@ async fn pods_on_a_policys_bridge_lose_no_packet_while_the_rest_changes() {
     assert_eq!(flow.lost().await, 0, "nothing of that touches br-data");
 
     // A change of the bridge itself keeps its pods attached.
-    let flow = Flow::begin(&site).await;
+    let flow = Flow::begin(&site, "192.168.7.2").await;
     site.apply(&policy("data", data(200))).await;
     site.wait_policy("data", "Available").await;
     flow.goes_on().await;

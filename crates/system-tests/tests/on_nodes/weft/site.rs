@@ -83,6 +83,7 @@ impl Site {
                 .unwrap();
             for (name, image) in [
                 ("FLANNEL_IMAGE", images::FLANNEL),
+                ("FLANNEL_CNI_PLUGIN_IMAGE", images::FLANNEL_CNI_PLUGIN),
                 ("KUBE_PROXY_IMAGE", images::KUBE_PROXY),
             ] {
                 let variable = variables
@@ -226,6 +227,23 @@ impl Site {
             ])
             .await
             .unwrap();
+    }
+
+    /// Returns what `weft plan -o json` says of a resource.
+    pub async fn plan(&self, resource: &Value) -> Value {
+        let file = self.images.path().join("planned.json");
+        std::fs::write(&file, resource.to_string()).unwrap();
+        let output = tokio::process::Command::new(binary())
+            .args(["plan", "--output=json", "--filename"])
+            .arg(file)
+            .env("KUBECONFIG", self.lab.control_plane().kubeconfig())
+            .stderr(Stdio::inherit())
+            .output()
+            .await
+            .unwrap();
+        // 2: it could not be found out.
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
     }
 
     /// An object as the API server has it.
