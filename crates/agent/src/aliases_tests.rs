@@ -229,7 +229,7 @@ fn a_short_name_of_a_feature_is_the_kernels() {
 }
 
 /// The folder with the sources of nmstate that this test was built with.
-fn sources() -> std::path::PathBuf {
+pub(crate) fn sources() -> std::path::PathBuf {
     let output = Command::new(env!("CARGO"))
         .args([
             "metadata",

@@ -1,12 +1,15 @@
 //! The last outcomes on this host, with the state before each: what changed when, and the way back.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs, io,
 };
 
 use jiff::Timestamp;
-use nmstate::{NetworkState, NmstateError, RouteEntry, RouteState};
+use nmstate::{
+    AltNameEntry, AltNameState, BaseInterface, NetworkState, NmstateError, OvsDbGlobalConfig,
+    RouteEntry, RouteState,
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use weft_node_network::{
@@ -133,7 +136,8 @@ fn differences(
 /// IPv6 can change the others: where the desired state switches a stack off, its addresses go, and
 /// where it switches DHCP off, the options of DHCP do. So all of a stack comes back. And nmstate
 /// removes each route that the desired state names, also one that was there before, so those stay.
-/// The routes of an interface that became a port come back, too.
+/// The routes of an interface that became a port come back, too. nmstate also leaves out what was
+/// not there before, such as a description, an alternative name or a key of Open vSwitch's database.
 ///
 /// # Errors
 /// nmstate cannot compute the change.
@@ -153,7 +157,17 @@ pub(crate) fn revert(desired: &Desired, before: &NetworkState) -> Result<Desired
         if base.ipv6.is_some() {
             base.ipv6.clone_from(&earlier.ipv6);
         }
+        let wanted = desired.state().interfaces.iter();
+        let mut wanted = wanted.filter(|wanted| wanted.name() == base.name);
+        if let Some(wanted) = wanted.next() {
+            unset(base, wanted.base_iface(), earlier);
+        }
     }
+    revert.ovsdb = desired
+        .state()
+        .ovsdb
+        .as_ref()
+        .and_then(|wanted| open_vswitch_back(wanted, before.ovsdb.as_ref()));
     give_routes_back(&mut revert, desired, before);
     if let Some(routes) = &mut revert.routes.config {
         let before = state::value(before);
@@ -162,6 +176,67 @@ pub(crate) fn revert(desired: &Desired, before: &NetworkState) -> Result<Desired
         });
     }
     Ok(revert.into())
+}
+
+/// Takes properties of `wanted` out of the way back that had no value `earlier`.
+fn unset(back: &mut BaseInterface, wanted: &BaseInterface, earlier: &BaseInterface) {
+    if wanted.description.is_some() && earlier.description.is_none() {
+        back.description = Some(String::new());
+    }
+    let Some(names) = &wanted.alt_names else {
+        return;
+    };
+    let there = earlier.alt_names.as_deref().unwrap_or_default();
+    let former = |name: &AltNameEntry| {
+        let mut former = AltNameEntry::default();
+        former.name.clone_from(&name.name);
+        let was_there = there.iter().any(|there| there.name == name.name);
+        former.state = (!was_there).then_some(AltNameState::Absent);
+        former
+    };
+    back.alt_names = Some(names.iter().map(former).collect());
+}
+
+/// OVN's own key, which a purge leaves alone.
+const OVN_MAPPINGS: &str = "ovn-bridge-mappings";
+
+/// The keys of Open vSwitch's database that a change names, or purges, as they were before it: `None`
+/// removes a key. NetworkManager's checkpoint does not have them. nmstate sets them itself. Returns
+/// `None` without any key, as an empty section would purge the database.
+fn open_vswitch_back(
+    wanted: &OvsDbGlobalConfig,
+    before: Option<&OvsDbGlobalConfig>,
+) -> Option<OvsDbGlobalConfig> {
+    type Keys = HashMap<String, Option<String>>;
+    let is_purge = match (&wanted.external_ids, &wanted.other_config) {
+        (None, None) => true,
+        (Some(ids), Some(config)) => ids.is_empty() && config.is_empty(),
+        _ => false,
+    };
+    let back = |wanted: Option<&Keys>, was: Option<&Keys>| -> Option<Keys> {
+        let was = was.cloned().unwrap_or_default();
+        let mut back: Keys = match is_purge {
+            true => was,
+            false => wanted
+                .into_iter()
+                .flat_map(HashMap::keys)
+                .map(|key| (key.clone(), was.get(key).cloned().flatten()))
+                .collect(),
+        };
+        back.remove(OVN_MAPPINGS);
+        (!back.is_empty()).then_some(back)
+    };
+    let mut config = OvsDbGlobalConfig::default();
+    config.external_ids = back(
+        wanted.external_ids.as_ref(),
+        before.and_then(|before| before.external_ids.as_ref()),
+    );
+    config.other_config = back(
+        wanted.other_config.as_ref(),
+        before.and_then(|before| before.other_config.as_ref()),
+    );
+    let has_keys = config.external_ids.is_some() || config.other_config.is_some();
+    has_keys.then_some(config)
 }
 
 /// The routes of interfaces that became ports went with their addresses, which nmstate gives back.
@@ -364,6 +439,41 @@ routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: br0, next-hop-add
             routes.iter().find(of_interface).unwrap()["state"].clone()
         };
         assert_eq!((over("br0"), over("eth0")), (json!("absent"), Value::Null));
+    }
+
+    /// No checkpoint of NetworkManager has alternative names and the database of Open vSwitch.
+    #[test]
+    fn a_value_that_was_not_there_goes_when_a_change_is_taken_back() {
+        let state = |text: &str| NetworkState::new_from_yaml(text).unwrap();
+        let eth1 = |more: &str| {
+            format!("interfaces: [{{name: eth1, type: ethernet, state: up, mtu: 1500{more}}}]")
+        };
+        let before = state(&format!(
+            "{}\novs-db: {{external_ids: {{a: '1', b: '2', ovn-bridge-mappings: 'n:b'}}, other_config: {{c: '3'}}}}",
+            eth1(", alt-names: [{name: old}, {name: kept}]")
+        ));
+        let back = |desired: &str| revert(&state(desired).into(), &before).unwrap();
+        let changed = back(&eth1(
+            ", description: uplink, alt-names: [{name: new}, {name: old, state: absent}]",
+        ));
+        let interface = changed.state().interfaces.iter().next().unwrap();
+        assert_eq!(interface.base_iface().description.as_deref(), Some(""));
+        assert_eq!(
+            changed.value()["interfaces"][0]["alt-names"],
+            json!([{"name": "new", "state": "absent"}, {"name": "old"}])
+        );
+        let of_database = |desired: &str| back(desired).value()["ovs-db"].clone();
+        assert_eq!(
+            of_database("ovs-db: {external_ids: {new: x, a: y, b: null}}"),
+            json!({"external_ids": {"a": "1", "b": "2", "new": null}})
+        );
+        let purged = json!({"external_ids": {"a": "1", "b": "2"}, "other_config": {"c": "3"}});
+        assert_eq!(of_database("ovs-db: {}"), purged);
+        assert_eq!(of_database("hostname: {config: node-1}"), Value::Null);
+        assert_eq!(of_database("ovs-db: {external_ids: {}}"), Value::Null);
+        let empty = state(&eth1(""));
+        let of_nothing = revert(&state("ovs-db: {}").into(), &empty).unwrap();
+        assert_eq!(of_nothing.value()["ovs-db"], Value::Null, "it would purge");
     }
 
     #[test]

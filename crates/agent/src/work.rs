@@ -5,7 +5,9 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use anyhow::{Context, bail};
 use kube::{Client, Config};
 use tokio::{sync::watch, time::Instant};
-use weft_api::node_network::{NodeNetworkConfigurationEnactment, NodeNetworkState};
+use weft_api::node_network::{
+    NodeNetworkConfigurationEnactment, NodeNetworkState, RETRY_ANNOTATION,
+};
 use weft_runtime::api_server::clock;
 
 use crate::{
@@ -135,6 +137,11 @@ impl Worker {
             enactments: enactments.values().cloned().collect(),
             managed,
             own: wanted,
+            own_retry: state
+                .as_ref()
+                .and_then(|state| state.metadata.annotations.as_ref())
+                .and_then(|annotations| annotations.get(RETRY_ANNOTATION))
+                .map(String::as_str),
             current: &seen.state,
             aggregated: &seen.aggregated,
             bridge_filter: &seen.bridge_filter,

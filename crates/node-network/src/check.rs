@@ -7,11 +7,13 @@ use crate::{
     contradictions,
     expression::Expression,
     path::{Path, Step, interface_key, name_of, text},
-    ranges, schema, secrets, state,
+    ranges, schema,
+    secrets::{self, HIDDEN},
+    state,
     state_error::{StateError, way_out},
     template,
     translate::{TranslateError, translate},
-    verdict::verdict,
+    verdict::{SECRET, verdict},
 };
 use serde_json::Value;
 use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
@@ -123,31 +125,30 @@ fn mistakes(
     };
     // The replacement of a reference may be the only missing part.
     let complete = !state.to_string().contains("{{");
-    let state = without_references(state, matched);
-    let found = schema::mistakes(&state)
+    let state = with_names(state, matched);
+    let found = schema::mistakes(&strip(&state).unwrap_or_else(state::empty))
         .into_iter()
         .filter(|mistake| complete || !matches!(mistake, StateError::Missing { .. }));
     let mut problems: Vec<Problem> = found.map(|mistake| problem(&at, mistake)).collect();
     // A value that stands in for a reference is none that could be judged, and one that is refused
     // already is not judged again.
-    if complete && secrets::references(&translated).is_ok_and(|references| references.is_empty()) {
-        let named = unmatched(&state, matched);
-        let others = ranges::mistakes(&state)
-            .into_iter()
-            .chain(contradictions::mistakes(&named));
-        for problem in others.map(|mistake| problem(&at, mistake)) {
-            let is_follow_up = |known: &Problem| {
-                known.field.starts_with(&problem.field) || problem.field.starts_with(&known.field)
-            };
-            if !problems.iter().any(is_follow_up) {
-                problems.push(problem);
-            }
+    let state = literal(&with_names(secrets::mask(&translated, HIDDEN), matched));
+    let named = unmatched(&state, matched);
+    let others = ranges::mistakes(&state)
+        .into_iter()
+        .chain(contradictions::mistakes(&named));
+    for problem in others.map(|mistake| problem(&at, mistake)) {
+        let is_follow_up = |known: &Problem| {
+            known.field.starts_with(&problem.field) || problem.field.starts_with(&known.field)
+        };
+        if !problems.iter().any(is_follow_up) {
+            problems.push(problem);
         }
-        // nmstate reads no state with unknown keys, and says less about the other mistakes.
-        if problems.is_empty() {
-            let refusals = verdict(&prepare(named), None).into_iter();
-            problems.extend(refusals.map(|refusal| problem(&at, refusal)));
-        }
+    }
+    // nmstate reads no state with unknown keys, and says less about the other mistakes.
+    if problems.is_empty() {
+        let refusals = verdict(&prepare(named), None).into_iter();
+        problems.extend(refusals.map(|refusal| problem(&at, refusal)));
     }
     problems
 }
@@ -187,9 +188,8 @@ fn problem(at: &impl Fn(&Path) -> String, mistake: StateError) -> Problem {
     }
 }
 
-/// The state without what only a node can say: references, and with a name for
-/// interfaces that a match gives one.
-fn without_references(mut state: Value, matched: bool) -> Value {
+/// The state with a name for interfaces that a match gives one.
+fn with_names(mut state: Value, matched: bool) -> Value {
     for interface in state
         .get_mut("interfaces")
         .and_then(Value::as_array_mut)
@@ -200,7 +200,31 @@ fn without_references(mut state: Value, matched: bool) -> Value {
             interface["name"] = MATCHED.into();
         }
     }
-    strip(&state).unwrap_or_else(state::empty)
+    state
+}
+
+/// The state without the interfaces and other sections that have a reference: only a node can judge
+/// them. An interface is judged without its sections of secrets.
+fn literal(state: &Value) -> Value {
+    let is_literal = |part: &Value| {
+        let part = part.to_string();
+        !part.contains("{{") && !part.contains(HIDDEN)
+    };
+    let mut state = state.clone();
+    let Some(sections) = state.as_object_mut() else {
+        return state;
+    };
+    let interfaces = sections.get_mut("interfaces").and_then(Value::as_array_mut);
+    if let Some(interfaces) = interfaces {
+        for interface in interfaces.iter_mut().filter_map(Value::as_object_mut) {
+            interface.retain(|section, content| {
+                !SECRET.contains(&section.as_str()) || is_literal(content)
+            });
+        }
+        interfaces.retain(is_literal);
+    }
+    sections.retain(|_, content| is_literal(content));
+    state
 }
 
 /// The state without the interfaces that a match gives a name: each of them may be another one.
@@ -390,6 +414,44 @@ mod tests {
             problems(json!({"desiredState": {"interfaces": null}})),
             Vec::<String>::new()
         );
+    }
+
+    #[test]
+    fn entries_without_a_reference_are_judged_next_to_others() {
+        let secret = json!({"secretRef": {"name": "s", "key": "k"}});
+        for reference in [json!("{{ capture.a.interfaces.0.description }}"), secret] {
+            let found = problems(json!({
+                "capture": {"a": "interfaces.name == \"eth1\""},
+                "desiredState": {
+                    "interfaces": [
+                        {"name": "eth1", "type": "ethernet", "state": "up", "description": reference},
+                        {"name": "eth2.5000", "type": "vlan", "state": "up", "vlan": {"base-iface": "eth2", "id": 5000}},
+                        {"name": "bond1", "type": "bond", "state": "up", "link-aggregation": {
+                            "mode": "balance-rr", "options": {"lacp_rate": "fast"}, "port": ["eth1"]
+                        }},
+                        {"name": "eth3", "type": "ethernet", "state": "up", "802.1x": {
+                            "identity": "node", "eap-methods": ["md5"], "password": reference
+                        }, "ipv4": {"enabled": true, "address": [{"ip": "192.0.2.300", "prefix-length": 24}]}},
+                    ],
+                    "route-rules": {"config": [{"ip-to": "192.0.2.0/24", "priority": 5_000_000_000_i64}]}
+                }
+            }));
+            let fields: Vec<&str> = found
+                .iter()
+                .filter_map(|found| found.split_once(": "))
+                .map(|(field, _)| field)
+                .collect();
+            for field in [
+                "interfaces[1].vlan.id",
+                "interfaces[3].ipv4.address[0].ip",
+                "route-rules.config[0].priority",
+            ] {
+                assert!(
+                    fields.iter().any(|found| found.ends_with(field)),
+                    "{field}: {found:?}"
+                );
+            }
+        }
     }
 
     #[test]

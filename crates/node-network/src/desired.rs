@@ -6,7 +6,7 @@ use nmstate::{NetworkState, NmstateError};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::{state, state_error::StateError};
+use crate::{functions::with_functions, state, state_error::StateError};
 
 /// A desired state as nmstate has read it: its type, which nmstate merges and applies, and the same
 /// as JSON, which Weft compares with the state of a host. Both are made once, and clones share them.
@@ -45,7 +45,8 @@ impl Desired {
     /// nmstate's first refusal. [`explained`](crate::verdict::explained) has all of them, with their
     /// places.
     pub fn validate(&self, current: &NetworkState) -> Result<(), NmstateError> {
-        self.0.state.validate(Some(current))
+        let current = with_functions(&self.0.state, current);
+        self.0.state.validate(Some(&current))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     form,
     index::Index,
     link::is_card,
-    path::{Path, entries, interfaces, text},
+    path::{Path, Step, entries, interfaces, text},
     ports::may_be_a_pods,
     references::Names,
     resolve::named,
@@ -24,6 +24,9 @@ use std::{
     collections::{HashMap, HashSet},
     fmt,
 };
+
+/// Sections of `ovs-db`.
+pub(crate) const OVS_SECTIONS: [&str; 2] = ["external_ids", "other_config"];
 
 /// A place where the node is not as it should be.
 #[derive(Clone, Debug, PartialEq)]
@@ -226,15 +229,24 @@ fn agrees(path: &Path, wanted: &Value, is: &Value) -> bool {
         Some(crate::path::Step::Key(key)) => key.as_str(),
         _ => "",
     };
-    // A key of Open vSwitch that must not be there is written as null, too: `below` is not asked
-    // for what is not said.
-    wanted.is_null()
+    // Null says nothing, except that a key of Open vSwitch must not be there.
+    wanted.is_null() && (is.is_null() || !is_key_of_open_vswitch(path))
         || same(wanted, is)
         || is == HIDDEN
         || wanted == HIDDEN
         || (is.is_null() && (is_nothing(wanted) || (TRUE_BY_DEFAULT.contains(&key) && wanted == &Value::Bool(true))))
         // -1 is "as the backend likes".
         || (key.ends_with("-metric") && text(wanted) == "-1")
+}
+
+/// Reports whether a place is a key in a section of `ovs-db`, of the host or of an interface.
+fn is_key_of_open_vswitch(path: &Path) -> bool {
+    match path.0.as_slice() {
+        [.., Step::Key(database), Step::Key(section), Step::Key(_)] => {
+            database == "ovs-db" && OVS_SECTIONS.contains(&section.as_str())
+        }
+        _ => false,
+    }
 }
 
 /// A value that a host leaves out of its report: off, empty, none.

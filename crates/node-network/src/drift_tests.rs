@@ -350,6 +350,19 @@ fn each_difference_has_its_path() {
 }
 
 #[test]
+fn a_key_of_open_vswitch_that_is_null_must_not_be_there() {
+    let removed = json!({"ovs-db": {"external_ids": {"rack": null}, "other_config": null}});
+    let host = |ids: Value| json!({"ovs-db": {"external_ids": ids, "other_config": {"a": "b"}}});
+    let found = differences(&removed, &host(json!({"rack": "7", "row": "1"})));
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        found,
+        ["ovs-db.external_ids.rack: \"7\" should not be there"]
+    );
+    assert_eq!(differences(&removed, &host(json!({"row": "1"}))), []);
+}
+
+#[test]
 fn a_card_is_found_by_its_address() {
     let desired = json!({
         "interfaces": [

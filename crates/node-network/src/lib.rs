@@ -49,6 +49,7 @@ pub mod drift;
 mod expression;
 pub mod feasible;
 mod form;
+mod functions;
 mod glob;
 pub mod graph;
 mod index;

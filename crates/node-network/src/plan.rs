@@ -15,7 +15,7 @@ use crate::{
     merge::{Conflict, merge},
     path::{Path, entries, interface_key, interfaces, text},
     references::Names,
-    removal::{changes_of, may_be_leased},
+    removal::{changes_of, leave_leases},
     render::{Given, own, render},
     resolve::other_names_of,
     secrets,
@@ -186,8 +186,7 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
     let mut hidden = formed.clone();
     names.rename(&mut hidden);
     let mut differences = changes_of(&hidden, &host);
-    let wishes = Index::of(&hidden);
-    differences.retain(|difference| !may_be_leased(difference, &wishes, &host));
+    leave_leases(&mut differences, &hidden, &host);
     if node.kernel {
         differences.extend(left_on_ports(&hidden, &current));
     }
@@ -768,6 +767,34 @@ mod tests {
 
     fn description(text: &str) -> Value {
         json!({"desiredState": {"interfaces": [{"name": "eth0", "description": text}]}})
+    }
+
+    /// A report does not say which addresses are leased. As a port, the card loses them all.
+    #[test]
+    fn a_card_with_dhcp_loses_its_address_to_its_bridge() {
+        let with = |card: Value| {
+            let bridge = json!({
+                "name": "br1", "type": "linux-bridge", "state": "up",
+                "bridge": {"port": [{"name": "eth1", "vlan": {}}]}
+            });
+            let desired = json!({"desiredState": {"interfaces": [bridge, card]}});
+            let mut node = node();
+            node.current["interfaces"][1]["ipv4"] = json!({
+                "enabled": true, "dhcp": true, "address": [{"ip": "192.0.2.11", "prefix-length": 24}]
+            });
+            plan(&node, &policies(&[("bridge", desired)])).text()
+        };
+        let lost = "- interfaces[eth1].ipv4.address[192.0.2.11/24]";
+        for card in [
+            json!({"name": "eth1", "type": "ethernet", "state": "up"}),
+            json!({"name": "eth1", "type": "ethernet", "state": "up", "controller": "br1"}),
+        ] {
+            let text = with(card);
+            assert!(text.contains(lost), "{text}");
+        }
+        let other = json!({"name": "eth2", "type": "ethernet", "state": "up"});
+        let text = with(other);
+        assert!(text.contains(lost), "{text}");
     }
 
     #[test]

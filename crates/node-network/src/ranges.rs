@@ -62,8 +62,29 @@ pub(crate) fn mistakes(state: &Value) -> Vec<StateError> {
             found.push(invalid(path, message));
         }
     }
+    let path = Path::default().key("route-rules").key("config");
+    for (index, rule) in entries(&state["route-rules"]["config"]).iter().enumerate() {
+        let priority = &rule["priority"];
+        let number = priority
+            .as_i64()
+            .or_else(|| priority.as_str()?.parse().ok());
+        if number.is_some_and(|number| !PRIORITIES.contains(&number)) {
+            found.push(invalid(
+                path.item(&index.to_string()).key("priority"),
+                format!(
+                    "must be 0 to {}, or {} for one that nmstate chooses, not {priority}",
+                    PRIORITIES.end(),
+                    PRIORITIES.start()
+                ),
+            ));
+        }
+    }
     found
 }
+
+/// The kernel's `FRA_PRIORITY` has 32 bits, and nmstate chooses the priority for -1
+/// (`RouteRuleEntry::USE_DEFAULT_PRIORITY`).
+const PRIORITIES: std::ops::RangeInclusive<i64> = -1..=u32::MAX as i64;
 
 fn addresses<A: std::str::FromStr>(
     path: &Path,

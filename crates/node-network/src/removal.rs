@@ -14,8 +14,8 @@ use crate::{
     canonical::same,
     dispatch,
     drift::{
-        Difference, address_text, compared, differences_from, is_automatic, is_same_address,
-        says_leases,
+        Difference, OVS_SECTIONS, address_text, compared, differences_from, is_automatic,
+        is_same_address, says_leases,
     },
     index::Index,
     link::is_card,
@@ -23,8 +23,6 @@ use crate::{
     path::{Path, Step, entries, interfaces, text},
 };
 
-/// Sections of `ovs-db`.
-const OVS_SECTIONS: [&str; 2] = ["external_ids", "other_config"];
 /// OVN's own key of `external_ids`, which an empty `ovs-db` leaves alone: the section `ovn` is for
 /// it.
 const OVN_MAPPINGS: &str = "ovn-bridge-mappings";
@@ -52,6 +50,24 @@ pub(crate) fn changes_of(desired: &Value, host: &Index) -> Vec<Difference> {
 /// The part of [`changes`] that is no drift.
 pub fn removals(desired: &Value, current: &Value) -> Vec<Difference> {
     compared(desired, current, removals_from)
+}
+
+/// Like [`removals`], without addresses that a client may have brought and keeps.
+pub(crate) fn lasting_removals(desired: &Value, current: &Value) -> Vec<Difference> {
+    compared(desired, current, |desired, host| {
+        let mut found = removals_from(desired, host);
+        leave_leases(&mut found, desired, host);
+        found
+    })
+}
+
+/// Takes the addresses out that a client may have brought and keeps. A card that becomes a port loses
+/// them all the same.
+pub(crate) fn leave_leases(found: &mut Vec<Difference>, desired: &Value, host: &Index) {
+    let wishes = Index::of(desired);
+    let lost = losses::losses(desired, host.state);
+    let lost: BTreeSet<&Path> = lost.iter().map(|loss| &loss.path).collect();
+    found.retain(|removal| lost.contains(&removal.path) || !may_be_leased(removal, &wishes, host));
 }
 
 fn removals_from(desired: &Value, host: &Index) -> Vec<Difference> {
@@ -194,7 +210,7 @@ fn addresses(path: &Path, wanted: &Value, is: &Value, found: &mut Vec<Difference
 /// Reports whether a removal can be that of an address that a client of DHCP or of routers has
 /// brought and keeps. A report does not say for how long an address is valid, so it says this of no
 /// address.
-pub(crate) fn may_be_leased(removal: &Difference, desired: &Index, host: &Index) -> bool {
+fn may_be_leased(removal: &Difference, desired: &Index, host: &Index) -> bool {
     let [
         Step::Key(_),
         Step::Item(key),

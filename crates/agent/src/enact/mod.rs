@@ -7,6 +7,7 @@
 
 mod attempts;
 mod doubts;
+mod own;
 mod pass;
 mod phase;
 mod status;
@@ -30,12 +31,17 @@ use weft_api::node_network::{
     GROUP, NodeNetworkConfigurationEnactment, NodeNetworkConfigurationEnactmentStatus as Status,
     enactment,
 };
+use weft_node_network::{
+    claims::{Layer, Owner, Rank},
+    render,
+};
 use weft_runtime::api_server::clock;
 
 pub use self::attempts::Retries;
 use self::{
     attempts::Attempts,
     doubts::Doubts,
+    own::{Asked, OwnTries},
     status::{Aside, State},
     store::Store,
     wish::Wish,
@@ -45,7 +51,7 @@ use crate::{
     observe::Observer,
     probes::Counted,
     secrets, state_dir,
-    transaction::{Failure, Interrupted, Transactor},
+    transaction::{Failure, Interrupted, Phase, Transactor},
 };
 
 /// The field manager of what the agent writes.
@@ -86,6 +92,8 @@ pub struct Inputs<'a> {
     pub managed: bool,
     /// `NodeNetworkState.spec.desiredState`.
     pub own: Option<&'a Value>,
+    /// The annotation `weft.network/retry` of the NodeNetworkState.
+    pub own_retry: Option<&'a str>,
     /// The host as it was seen last, secrets hidden.
     pub current: &'a NetworkState,
     /// The interfaces with a neighbor whose port is part of an aggregation.
@@ -120,8 +128,9 @@ pub struct Enactor {
     attempts: Attempts,
     /// The ports of automatic bonds that are in doubt, by policy.
     doubts: BTreeMap<String, Doubts>,
-    /// How often the node's own desired state has failed, and until when it waits.
-    own_tries: Option<(u32, Instant)>,
+    own_tries: OwnTries,
+    /// The value of the annotation by which the node's own desired state is tried again.
+    own_retry: Option<String>,
     /// The node's own desired state that was made so last.
     own_done: Option<Value>,
     /// The statuses that the agent has written since the last list, by the name of the enactment,
@@ -149,7 +158,8 @@ impl Enactor {
             store: Store::default(),
             attempts: Attempts::default(),
             doubts: BTreeMap::new(),
-            own_tries: None,
+            own_tries: OwnTries::default(),
+            own_retry: None,
             own_done: None,
             written: BTreeMap::new(),
             list: 0,
@@ -182,6 +192,7 @@ impl Enactor {
         }
         // After that: what was written down with the interrupted change is in it.
         self.store = Store::load(&self.settings.transactor.dir)?;
+        self.own_tries = OwnTries::load(&self.settings.transactor.dir)?;
         Ok(())
     }
 
@@ -274,16 +285,53 @@ impl Enactor {
         }
     }
 
-    fn own_failed(&mut self) -> Duration {
-        let count = self.own_tries.map_or(0, |(count, _)| count) + 1;
-        let wait = self.settings.retries.wait(count);
-        self.own_tries = Some((count, Instant::now() + wait));
-        wait
+    /// Returns how long the node's own desired state waits for its next try. `None` if it has none.
+    fn own_failed(&mut self, state: Value, failure: &Failure) -> Option<Duration> {
+        let asked = self.own_asked(state);
+        let dir = &self.settings.transactor.dir;
+        let wait = self
+            .own_tries
+            .failed(asked, failure, self.settings.retries, dir);
+        wait.unwrap_or_else(|error| {
+            tracing::error!(%error, "another process of the agent may try the node's own desired state again");
+            None
+        })
     }
 
-    fn own_wait(&self) -> Option<Duration> {
-        let (_, until) = self.own_tries?;
-        Some(until.saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero())
+    /// Returns the node's own desired state if it is to be applied now. Else the report has the reason,
+    /// or when it is tried again.
+    fn own_layer(&self, desired: &Value, report: &mut Report) -> Option<Layer> {
+        let state = match render::own(desired) {
+            Ok(state) => state,
+            Err(error) => {
+                report.own = Some(Err(Failure::new(Phase::Plan, error.to_string())));
+                return None;
+            }
+        };
+        let asked = self.own_asked(state);
+        if let Some(failure) = self.own_tries.given_up(&asked) {
+            report.own = Some(Err(failure.clone()));
+            return None;
+        }
+        report.again = self.own_tries.wait(&asked);
+        report.again.is_none().then_some(Layer {
+            owner: Owner::Node,
+            rank: Rank::Node,
+            state: asked.state,
+        })
+    }
+
+    fn own_is_done(&mut self) {
+        if let Err(error) = self.own_tries.done(&self.settings.transactor.dir) {
+            tracing::warn!(%error, "an earlier failure of the node's own desired state stays noted");
+        }
+    }
+
+    fn own_asked(&self, state: Value) -> Asked {
+        Asked {
+            state,
+            retry: self.own_retry.clone(),
+        }
     }
 
     fn save(&self) {

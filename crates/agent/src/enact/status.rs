@@ -401,6 +401,51 @@ mod tests {
     }
 
     #[test]
+    fn conditions_next_to_the_state_hold_as_long_as_their_cause() {
+        let text = |text: &str| Some(text.to_owned());
+        let aside = Aside {
+            drifted: text("drift"),
+            conflict: text("other"),
+            deaf: text("eth1"),
+            left_out: text("default gateway: no answer"),
+            filtered: text("br1"),
+        };
+        let of = |aside: &Aside, status: Status| {
+            let state = State::Available { message: "done" };
+            conditions(&wish(status), &state, aside, at(0))
+        };
+        let with = Status {
+            conditions: of(&aside, Status::default()),
+            ..Status::default()
+        };
+        assert_eq!(Aside::of(&with), aside, "another process reads the same");
+        for (type_, reason, message) in [
+            ("Drifted", "HostDiffers", "drift"),
+            ("Conflict", "PoliciesDisagree", "other"),
+            ("NeighborsMissing", "NoLldp", "eth1"),
+            (
+                "ProbesLeftOut",
+                "OutOfReachBefore",
+                "default gateway: no answer",
+            ),
+            ("BridgeTrafficFiltered", "BridgeNetfilter", "br1"),
+        ] {
+            let mut all = with.conditions.iter();
+            let found = all.find(|condition| condition.type_ == type_).unwrap();
+            assert_eq!(
+                (
+                    found.status.as_str(),
+                    found.reason.as_deref(),
+                    found.message.as_deref()
+                ),
+                ("True", Some(reason), Some(message))
+            );
+            let without = of(&Aside::default(), with.clone());
+            assert!(without.iter().all(|condition| condition.type_ != type_));
+        }
+    }
+
+    #[test]
     fn kstatus_gets_the_verdict_of_the_state() {
         let verdict = |state: State, aside: Aside| {
             let all = conditions(&wish(Status::default()), &state, &aside, at(0));

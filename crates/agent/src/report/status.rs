@@ -217,7 +217,7 @@ impl Conditions<'_> {
     fn outcome(&mut self, good: bool, reason: &str, message: &str) {
         self.set("Available", good, reason, message);
         self.set("Failing", !good, reason, message);
-        // In the words of kstatus. The agent tries again when the host or the object changes.
+        // In the words of kstatus.
         let [ready, _, stalled] = health::TYPES;
         self.set(ready, good, reason, message);
         if !good {

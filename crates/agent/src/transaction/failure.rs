@@ -2,6 +2,7 @@
 //! state.
 
 use nmstate::{ErrorKind, NmstateError};
+use serde::{Deserialize, Serialize};
 
 use super::Phase;
 use crate::{host::HostError, secrets};
@@ -11,7 +12,7 @@ use crate::{host::HostError, secrets};
 const MAX: usize = 256;
 
 /// A failed transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The phase that failed.
     pub phase: Phase,
@@ -134,14 +135,17 @@ impl Failure {
         self
     }
 
-    /// Reports whether another try may succeed, and is worth it: what nmstate does not accept, it
-    /// will not accept later. A change that has cut the node off would cut it off again.
-    pub fn may_pass(&self) -> bool {
+    /// Reports whether another try may succeed, and is worth it, where this was the `count`th one: what
+    /// nmstate does not accept, it will not accept later. A change that has cut the node off would cut
+    /// it off again. If the peer was out of reach without the change as well, one more try is worth it.
+    /// A second outage is more than chance: a switch can need longer than the agent waits after each
+    /// change.
+    pub fn may_pass(&self, count: u32) -> bool {
         let is_refused = matches!(
             self.kind.as_deref(),
             Some("InvalidArgument" | "NotImplementedError" | "NotSupportedError")
         );
-        !is_refused && (self.probe.is_none() || self.is_outage)
+        !is_refused && (self.probe.is_none() || self.is_outage && count < 2)
     }
 
     /// Every occurrence of a secret is replaced, wherever it has got to.
@@ -393,18 +397,22 @@ mod tests {
             (ErrorKind::VerificationError, true),
             (ErrorKind::Bug, true),
         ] {
-            assert_eq!(Failure::said(kind, "no").may_pass(), may_pass, "{kind}");
+            assert_eq!(Failure::said(kind, "no").may_pass(4), may_pass, "{kind}");
         }
-        assert!(Failure::new(Phase::Commit, "the checkpoint is gone").may_pass());
+        assert!(Failure::new(Phase::Commit, "the checkpoint is gone").may_pass(4));
         let cut_off = Failure::probe("API server", "no answer");
-        assert!(!cut_off.may_pass());
+        assert!(!cut_off.may_pass(1));
         let outage = Failure {
             is_outage: true,
             ..cut_off.clone()
         };
-        assert!(outage.may_pass());
+        assert!(outage.may_pass(1));
+        assert!(
+            !outage.may_pass(2),
+            "a slow switch port answers late each time"
+        );
         let left = cut_off.not_rolled_back(&Failure::new(Phase::Rollback, "no"));
-        assert!(!left.may_pass());
+        assert!(!left.may_pass(1));
     }
 
     #[test]

@@ -372,6 +372,38 @@ route-rules:
     }
 
     #[test]
+    fn changes_that_no_checkpoint_restores_are_left() {
+        let before = state(
+            "interfaces: [{name: eth1, type: ethernet, state: up, alt-names: [{name: old}]}]
+ovs-db: {external_ids: {a: '1'}}",
+        );
+        let desired = state(
+            "interfaces: [{name: eth1, type: ethernet, state: up, alt-names: [{name: new}]}]
+ovs-db: {external_ids: {a: '2', b: '3'}}",
+        );
+        let states = States {
+            before: before.clone(),
+            desired: desired.clone().into(),
+            note: None,
+        };
+        let revert = history::revert(&states.desired, &before).unwrap();
+        let left_of = |now: &NetworkState| left(revert.state(), &states, now);
+        assert_eq!(left_of(&before), Vec::<String>::new());
+        let now = state(
+            "interfaces: [{name: eth1, type: ethernet, state: up, alt-names: [{name: new}, {name: old}]}]
+ovs-db: {external_ids: {a: '2', b: '3'}}",
+        );
+        assert_eq!(
+            left_of(&now),
+            [
+                "interfaces[eth1].alt-names[new]",
+                "ovs-db.external_ids.a",
+                "ovs-db.external_ids.b"
+            ]
+        );
+    }
+
+    #[test]
     fn a_route_with_another_metric_is_restored() {
         let before = "
 routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: eth0, next-hop-address: 192.0.2.1, metric: 100, table-id: 254}]}";

@@ -22,7 +22,7 @@ use crate::{
     form, lldp,
     path::{Path, Step, entries, interface_key, interfaces as list, text},
     plan::{Node, Plan, owners_at, plan},
-    removal::removals,
+    removal::lasting_removals,
     route,
     secrets::{self, HIDDEN},
 };
@@ -52,10 +52,10 @@ pub fn graph(known: &Known) -> NodeGraph {
         // An interface that an incomplete report lacks can exist.
         .filter(|difference| !(known.node.partial && is_missing(difference)))
         .collect();
-    let removals = removals(&wanted, &current);
+    let removals = lasting_removals(&wanted, &current);
     let concern = |all: &[Difference], owner: &Owner| {
         all.iter()
-            .any(|difference| owners(&plan, &difference.path).contains(owner))
+            .any(|difference| owners_at(&plan.owners, &difference.path).contains(owner))
     };
     let states = policies::states(
         &plan,
@@ -65,7 +65,7 @@ pub fn graph(known: &Known) -> NodeGraph {
     );
     // Where a policy has been applied, they are nothing that it still has to do.
     differences.extend(removals.into_iter().filter(|removal| {
-        let names: Vec<String> = owners(&plan, &removal.path)
+        let names: Vec<String> = owners_at(&plan.owners, &removal.path)
             .iter()
             .map(policies::name)
             .collect();
@@ -93,11 +93,6 @@ fn is_missing(difference: &Difference) -> bool {
     difference.found.is_null()
         && difference.path.0.len() == 2
         && difference.path.interface().is_some()
-}
-
-/// The owners of what is wanted in a place.
-fn owners(plan: &Plan, path: &Path) -> BTreeSet<Owner> {
-    owners_at(&plan.owners, path)
 }
 
 /// The entry of `routes.config` that a path is, or is a part of.
@@ -434,7 +429,7 @@ impl Drawing {
     /// Marks the parts that differ from what is wanted.
     fn marks(&mut self, plan: &Plan, states: &[PolicyState], differences: &[Difference]) {
         for difference in differences {
-            let owners = owners(plan, &difference.path);
+            let owners = owners_at(&plan.owners, &difference.path);
             let names: BTreeSet<String> = owners.iter().map(policies::name).collect();
             let of_owners = states.iter().filter(|state| names.contains(&state.name));
             // A policy that the agent has not judged yet cannot be the reason of less than this.

@@ -11,9 +11,10 @@
 //! nmstate names one mistake, without a place. `place` finds it.
 
 mod complete;
+mod host;
 mod place;
 
-use std::{collections::BTreeSet, ops::Range};
+use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 
 use nmstate::{ErrorKind, NetworkState};
 use serde::Deserialize;
@@ -21,12 +22,14 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     desired::Desired,
+    functions::with_functions,
     path::{Path, entries, interfaces, text},
     secrets::HIDDEN,
     state_error::StateError,
     vlan,
 };
 use complete::Completed;
+use host::LISTS;
 
 /// The sections next to the interfaces, with the part that is wanted: the rest is a report.
 const SECTIONS: [(&str, &[&str]); 5] = [
@@ -37,19 +40,12 @@ const SECTIONS: [(&str, &[&str]); 5] = [
     ("ovn", &["bridge-mappings"]),
 ];
 
-/// The sections that are lists below a key. Each entry is judged alone.
-const LISTS: [(&str, &str); 3] = [
-    ("routes", "config"),
-    ("route-rules", "config"),
-    ("ovn", "bridge-mappings"),
-];
-
 /// How many refusals of interfaces, and of the entries of a section, a verdict has at most. nmstate
 /// itself has one.
 const MOST_REFUSALS: usize = 20;
 
 /// Sections of interfaces that can hold secrets.
-const SECRET: [&str; 3] = ["802.1x", "macsec", "libreswan"];
+pub(crate) const SECRET: [&str; 3] = ["802.1x", "macsec", "libreswan"];
 
 /// Returns nmstate's refusals of a desired state, each with its place. The state is in today's
 /// spelling, with known keys only and without references to captures.
@@ -57,11 +53,17 @@ const SECRET: [&str; 3] = ["802.1x", "macsec", "libreswan"];
 /// `current` is the state of the host, with all of its interfaces, as nmstate reports it. With `None`
 /// no host is known, and everything that can be on a host counts as being there.
 pub fn verdict(desired: &Value, current: Option<&Value>) -> Vec<StateError> {
-    // The state of an agent of another release may be one that this nmstate does not read.
-    let host = current.and_then(|current| NetworkState::deserialize(current).ok());
     let mut state = desired.clone();
     vlan::join_tags(&mut state);
-    let judge = Judge::new(&state, host.as_ref());
+    let host = current.map(host::read);
+    let wanted = host
+        .as_ref()
+        .and_then(|_| NetworkState::deserialize(&state).ok());
+    let host = match (&host, &wanted) {
+        (Some(host), Some(wanted)) => Some(with_functions(wanted, host)),
+        (host, _) => host.as_ref().map(Cow::Borrowed),
+    };
+    let judge = Judge::new(&state, host.as_deref());
     match judge.refusal(&judge.parts.state()) {
         Some(words) => short(judge.refusals(&state, &words), &str::to_owned),
         None => Vec::new(),
@@ -82,7 +84,8 @@ pub fn explained(
     words: &str,
     hide: impl Fn(&str) -> String,
 ) -> String {
-    let judge = Judge::new(desired.value(), Some(current));
+    let current = with_functions(desired.state(), current);
+    let judge = Judge::new(desired.value(), Some(&current));
     let found = short(judge.refusals(desired.value(), words), &hide);
     let found: Vec<String> = found.iter().map(ToString::to_string).collect();
     found.join("; ")

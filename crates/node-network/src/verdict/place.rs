@@ -43,6 +43,7 @@ const WAYS_OUT: [(&str, &str); 2] = [
 /// A refusal at a place.
 pub(super) fn refused(path: Path, words: &str) -> StateError {
     let words = words.split(" at line ").next().unwrap_or(words);
+    let words = sorted(words);
     let way_out = WAYS_OUT
         .iter()
         .find(|(part, _)| words.contains(part))
@@ -52,6 +53,23 @@ pub(super) fn refused(path: Path, words: &str) -> StateError {
         path,
         message: format!("nmstate refuses it: {words}{way_out}"),
     }
+}
+
+/// The words with the names of each set in order. nmstate writes a `HashSet` in another order each
+/// time, and a message that changes is written again and again.
+pub(super) fn sorted(words: &str) -> String {
+    let mut sorted = String::new();
+    let mut rest = words;
+    while let Some((before, set)) = rest.split_once("{\"") {
+        let Some((names, after)) = set.split_once("\"}") else {
+            break;
+        };
+        let mut names: Vec<&str> = names.split("\", \"").collect();
+        names.sort_unstable();
+        sorted.push_str(&format!("{before}{{\"{}\"}}", names.join("\", \"")));
+        rest = after;
+    }
+    sorted + rest
 }
 
 /// The same with the beginning of nmstate's words alone. `hide` replaces secrets before: a part of one

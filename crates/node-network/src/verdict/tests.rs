@@ -228,6 +228,15 @@ fn rules_routes_and_name_servers_are_judged_one_by_one() {
 }
 
 #[test]
+fn the_names_of_a_set_have_one_order() {
+    let words = |set: &str| format!("ports {{{set}}} and {{\"b0\"}} are \"up\"");
+    let (one, other) = (words("\"eth1\", \"eth0\""), words("\"eth0\", \"eth1\""));
+    assert_eq!(super::place::sorted(&one), other);
+    assert_eq!(super::place::sorted(&other), other);
+    assert_eq!(super::place::sorted("{\"cut"), "{\"cut");
+}
+
+#[test]
 fn every_mistake_is_named() {
     let state = json!({
         "interfaces": [
@@ -399,6 +408,79 @@ fn the_facts_of_the_host_count() {
         "interfaces[bond7].link-aggregation.options.lacp_rate",
         "802.3ad",
     );
+}
+
+/// nmstate makes the functions before it judges the rest.
+#[test]
+fn a_state_may_use_the_functions_that_it_makes() {
+    let host = host();
+    let with = |count: u32, more: &[Value]| {
+        let card = json!({
+            "name": "p2", "type": "ethernet", "state": "up", "ethernet": {"sr-iov": {"total-vfs": count}}
+        });
+        let all: Vec<&Value> = more.iter().chain([&card]).collect();
+        json!({ "interfaces": all })
+    };
+    let function = |name: &str| json!({"name": name, "type": "ethernet", "state": "up"});
+    let bond = |port: &str| {
+        json!({
+            "name": "bond9", "type": "bond", "state": "up",
+            "link-aggregation": {"mode": "active-backup", "port": [port]}
+        })
+    };
+    for more in [
+        vec![function("sriov:p2:0"), function("sriov:p2:1")],
+        vec![function("p2v0")],
+        vec![function("sriov:p2:0"), bond("sriov:p2:1")],
+        vec![function("p2v0"), bond("p2v1")],
+    ] {
+        taken(&with(2, &more), Some(&host));
+        let said = said(&with(0, &more), Some(&host));
+        assert!(!said.is_empty(), "{more:?}");
+    }
+    let beyond = said(&with(2, &[function("sriov:p2:2")]), Some(&host));
+    assert!(beyond[0].contains("sriov:p2:2"), "{beyond:?}");
+    // Such a state makes none first, so nmstate judges the port by the host as it is.
+    let only_port = said(&with(2, &[bond("p2v0")]), Some(&host));
+    assert!(only_port[0].contains("p2v0"), "{only_port:?}");
+}
+
+/// A report does not say of which type a controller is.
+#[test]
+fn a_port_of_a_vrf_keeps_its_addresses() {
+    let mut host = host();
+    host["interfaces"].as_array_mut().unwrap().extend([
+        json!({"name": "p3", "type": "ethernet", "state": "up", "controller": "red"}),
+        json!({"name": "red", "type": "vrf", "state": "up", "vrf": {"port": ["p3"], "route-table-id": 70}}),
+    ]);
+    let with_address = |port: &str| {
+        interface(
+            json!({"name": port, "type": "ethernet", "state": "up", "ipv4": {
+                "enabled": true, "address": [{"ip": "192.0.2.9", "prefix-length": 24}]
+            }}),
+        )
+    };
+    taken(&with_address("p3"), Some(&host));
+    let of_bridge = said(&with_address("p1"), Some(&host));
+    one(&of_bridge, "interfaces[p1].ipv4", "br7");
+}
+
+#[test]
+fn a_report_of_another_release_is_judged_by_what_nmstate_reads() {
+    let mut host = host();
+    host["interfaces"][1]["ethtool"] = json!({"pause": "of a later release"});
+    host["of-a-later-release"] = json!({});
+    host["routes"] = json!({"config": [{"destination": 7}, {
+        "destination": "198.51.100.0/24", "next-hop-interface": "p2", "next-hop-address": "192.0.2.1"
+    }]});
+    let joins =
+        json!({"name": "br7", "type": "linux-bridge", "bridge": {"port": [{"name": "p9"}]}});
+    let said = said(&interface(joins), Some(&host));
+    assert!(said[0].contains("p9"), "{said:?}");
+    let route = json!({"routes": {"config": [{
+        "destination": "203.0.113.0/24", "next-hop-interface": "p2", "next-hop-address": "192.0.2.1"
+    }]}});
+    taken(&route, Some(&host));
 }
 
 #[test]

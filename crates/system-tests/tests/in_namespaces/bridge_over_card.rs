@@ -14,10 +14,10 @@ use super::without_network_manager::{
 };
 
 /// Another network namespace, such as that of a switch or of a pod. Ends with the test.
-struct Outside(Child);
+pub(super) struct Outside(Child);
 
 impl Outside {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let child = Command::new("unshare")
             .args(["--net", "--", "sleep", "infinity"])
             .stdin(Stdio::null())
@@ -36,7 +36,7 @@ impl Outside {
     }
 
     /// Moves the other end of a card there, with this address if there is one.
-    fn take(&self, end: &str, address: Option<&str>) {
+    pub(super) fn take(&self, end: &str, address: Option<&str>) {
         ip(&format!("link set {end} netns {}", self.0.id()));
         if let Some(address) = address {
             self.ip(&format!("address add {address} dev {end}"));
@@ -45,13 +45,17 @@ impl Outside {
     }
 
     fn ip(&self, arguments: &str) {
+        self.run(&format!("ip {arguments}"));
+    }
+
+    /// Runs this command of a shell there.
+    pub(super) fn run(&self, command: &str) {
         let status = Command::new("nsenter")
             .arg(format!("--net={}", self.file()))
-            .arg("ip")
-            .args(arguments.split(' '))
+            .args(["sh", "-c", command])
             .status()
             .unwrap();
-        assert!(status.success(), "ip {arguments}");
+        assert!(status.success(), "{command}");
     }
 }
 

@@ -5,13 +5,15 @@ use std::{fs, net::TcpListener, time::Duration};
 use nmstate::NetworkState;
 use tokio::time::Instant;
 use weft_agent::{
-    host::{DNS_HOST, Machine, Peer},
+    host::{DNS_HOST, Machine, Means, Peer},
     probes::{Prober, Target, WINDOW},
 };
 use weft_testenv::{
     namespace::{in_namespace, ip},
     wait::wait_until,
 };
+
+use super::bridge_over_card::Outside;
 
 fn tcp(host: &str, port: u16) -> Target {
     Target::Peer(Peer::Tcp {
@@ -110,6 +112,59 @@ fn a_peer_to_which_no_route_leads_costs_no_time() {
             assert_eq!(choice.missing.len(), 1, "{choice:?}");
             assert!(began.elapsed() >= Duration::from_secs(4));
         });
+    });
+}
+
+/// The gateway answers ARP also where the node has an address of another network, from which no
+/// answer comes back.
+#[test]
+fn a_gateway_counts_by_the_means_by_which_it_has_answered() {
+    in_namespace(|| {
+        let switch = Outside::new();
+        ip("link add eth1 type veth peer name peer");
+        ip("link set eth1 up");
+        switch.take("peer", Some("192.0.2.1/24"));
+        switch.run("echo 0 | tee /proc/sys/net/ipv4/conf/*/rp_filter >/dev/null");
+        ip("address add 192.0.2.11/24 dev eth1");
+        ip("route add default via 192.0.2.1");
+        let [by_echo, by_link] = [Means::Icmp, Means::Neighbour].map(Peer::Gateway);
+        let runtime = runtime();
+        runtime.block_on(wait_until("the gateway answers", async || {
+            let asked = by_echo.ask(&[]).await;
+            asked.map_err(|silence| silence.to_string())
+        }));
+        let counted = || {
+            runtime.block_on(async {
+                let (host, _changes) = Machine::start().unwrap();
+                let before = NetworkState::new();
+                prober().choose(&host, &before, &[], &[]).await.counted
+            })
+        };
+        assert_eq!(counted(), [Target::Peer(by_echo.clone())]);
+
+        ip("address del 192.0.2.11/24 dev eth1");
+        ip("address add 198.51.100.11/24 dev eth1");
+        ip("route add 192.0.2.1 dev eth1");
+        ip("route add default via 192.0.2.1");
+        runtime.block_on(async {
+            let (host, _changes) = Machine::start().unwrap();
+            by_link.ask(&[]).await.unwrap();
+            let target = [Target::Peer(by_echo.clone())];
+            let window = Duration::from_secs(3);
+            let lost = prober().confirm(&host, &target, window).await.unwrap_err();
+            assert!(lost.message.contains("does not answer ICMP"), "{lost:?}");
+        });
+
+        ip("address flush dev eth1");
+        ip("address add 192.0.2.11/24 dev eth1");
+        ip("route add default via 192.0.2.1");
+        switch.run("echo 1 >/proc/sys/net/ipv4/icmp_echo_ignore_all");
+        let counted = counted();
+        assert_eq!(counted, [Target::Peer(by_link)]);
+        assert_eq!(
+            counted[0].to_string(),
+            "link address of the default gateway"
+        );
     });
 }
 

@@ -212,7 +212,7 @@ impl Pass<'_> {
         }
         if let Some(own) = &self.own {
             self.enactor.own_done = Some(own.state.clone());
-            self.enactor.own_tries = None;
+            self.enactor.own_is_done();
             self.report.own = Some(Ok(()));
         }
     }
@@ -246,10 +246,11 @@ impl Pass<'_> {
             blamed = corrected.map(|item| item.wish.owner()).collect();
         }
         let own_is_meant = blamed.is_empty() || blamed.contains(&Owner::Node);
-        if own_is_meant && self.own.take().is_some() {
+        if own_is_meant && let Some(own) = self.own.take() {
             self.report.own = Some(Err(failure.clone()));
-            let wait = self.enactor.own_failed();
-            self.again_in(wait);
+            if let Some(wait) = self.enactor.own_failed(own.state, failure) {
+                self.again_in(wait);
+            }
         }
         let mut any = own_is_meant;
         let mut waits = Vec::new();
@@ -299,7 +300,7 @@ impl Pass<'_> {
             let counts = BTreeMap::from([(item.wish.generation.to_string(), i64::from(count))]);
             item.wish_retry_count(counts);
             let max = self.enactor.settings.retries.max;
-            let state = if again && failure.may_pass() {
+            let state = if again && failure.may_pass(count) {
                 waits.push(
                     self.enactor
                         .attempts

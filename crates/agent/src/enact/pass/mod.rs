@@ -15,8 +15,8 @@ use std::{
 use serde_json::Value;
 use weft_api::node_network::Outcome;
 use weft_node_network::{
-    claims::{Layer, Owner, Rank},
-    render::{self, Rendered},
+    claims::{Layer, Owner},
+    render::Rendered,
     state,
 };
 
@@ -88,23 +88,13 @@ impl<'a> Pass<'a> {
             state::empty()
         };
         let mut report = Report::default();
-        let wait = enactor.own_wait();
-        report.again = wait;
-        let own =
-            inputs
-                .own
-                .filter(|_| wait.is_none())
-                .and_then(|desired| match render::own(desired) {
-                    Ok(state) => Some(Layer {
-                        owner: Owner::Node,
-                        rank: Rank::Node,
-                        state,
-                    }),
-                    Err(error) => {
-                        report.own = Some(Err(Failure::new(Phase::Plan, error.to_string())));
-                        None
-                    }
-                });
+        enactor.own_retry = inputs.own_retry.map(str::to_owned);
+        if inputs.own.is_none() {
+            enactor.own_is_done();
+        }
+        let own = inputs
+            .own
+            .and_then(|desired| enactor.own_layer(desired, &mut report));
         let nothing = || Rendered {
             desired: state::empty(),
             captures: Default::default(),

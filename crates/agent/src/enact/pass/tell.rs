@@ -340,6 +340,31 @@ mod tests {
         }
     }
 
+    /// The type itself cannot be asked for its values.
+    #[test]
+    fn no_feature_that_nmstate_defines_is_missing_here() {
+        let file = crate::aliases_tests::sources().join("statistic/feature/features.rs");
+        let text = std::fs::read_to_string(file).unwrap();
+        let (_, body) = text.split_once("pub enum NmstateFeature {").unwrap();
+        let (body, _) = body.split_once('}').unwrap();
+        // As serde's `rename_all = "kebab-case"` does.
+        let kebab = |name: &str| {
+            let mut kebab = String::new();
+            for letter in name.chars() {
+                if letter.is_ascii_uppercase() && !kebab.is_empty() {
+                    kebab.push('-');
+                }
+                kebab.push(letter.to_ascii_lowercase());
+            }
+            kebab
+        };
+        let names = body.split(',').map(str::trim);
+        let defined: BTreeSet<String> = names.filter(|name| !name.is_empty()).map(kebab).collect();
+        let known = all().into_iter().map(|(feature, _)| feature);
+        let known: BTreeSet<String> = known.chain(["mptcp"]).map(str::to_owned).collect();
+        assert_eq!(known, defined);
+    }
+
     #[test]
     fn a_state_that_nmstate_cannot_merge_is_an_error() {
         let desired = json!({"interfaces": [card("sriov:eth9:0", json!({}))]});

@@ -290,6 +290,9 @@ async fn pods_of_ovs_cni_keep_their_bridge() {
     wait_policy(&weft, "br1", "Available").await;
     let bridge_row = vsctl(host, "get bridge br1 _uuid").await;
     let mut cut = no_bridge();
+    // No checkpoint of NetworkManager has the keys of the database.
+    let keys = vsctl(host, "get open_vswitch . external_ids").await;
+    cut["ovs-db"] = json!({"external_ids": {"rack": "7"}});
     cut["routes"] = json!({
         "config": [
             {
@@ -312,6 +315,11 @@ async fn pods_of_ovs_cni_keep_their_bridge() {
     );
     wait_reachable(host).await;
     assert_eq!(rows(host, "a").await, wanted);
+    assert_eq!(
+        vsctl(host, "get open_vswitch . external_ids").await,
+        keys,
+        "the added key is gone"
+    );
     weft.lab()
         .kubectl(&["delete", "nncp", "cut"])
         .await

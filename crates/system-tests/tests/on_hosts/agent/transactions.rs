@@ -12,8 +12,8 @@ use weft_testenv::{
 };
 
 use crate::on_hosts::agent::support::{
-    Halt, addresses, changes_begun, condition, link, wait_enactment, wait_policy, wait_reported,
-    wait_until,
+    Halt, addresses, changes_begun, checkpoints, condition, link, wait_enactment, wait_policy,
+    wait_reported, wait_until,
 };
 
 fn policy(name: &str, spec: Value) -> String {
@@ -75,15 +75,9 @@ async fn start_agent(weft: &Installation) -> Program {
     .unwrap()
 }
 
-#[tokio::test]
-async fn a_policy_that_cuts_the_node_off_is_rolled_back_and_reported() {
-    let (weft, mut agent) = installation().await;
-    let host = weft.host("node-1").unwrap();
-    let routes = async || host.exec(&["ip", "-j", "route"]).await.unwrap();
-    let before = routes().await;
-
-    // Nothing at this address forwards anything: the API server is out of reach.
-    let cut = json!({
+/// A route to the API server by a host that forwards nothing.
+fn cut() -> Value {
+    json!({
         "routes": {
             "config": [
                 {
@@ -92,7 +86,17 @@ async fn a_policy_that_cuts_the_node_off_is_rolled_back_and_reported() {
                 }
             ]
         }
-    });
+    })
+}
+
+#[tokio::test]
+async fn a_policy_that_cuts_the_node_off_is_rolled_back_and_reported() {
+    let (weft, mut agent) = installation().await;
+    let host = weft.host("node-1").unwrap();
+    let routes = async || host.exec(&["ip", "-j", "route"]).await.unwrap();
+    let before = routes().await;
+
+    let cut = cut();
     let begun = changes_begun(&weft);
     weft.apply(&policy("cut", json!({"desiredState": cut})))
         .await
@@ -274,6 +278,66 @@ async fn a_policy_that_cuts_the_node_off_is_rolled_back_and_reported() {
         let failed = "the activation of v0 failed: config-failed";
         assert_eq!(words.matches(failed).count(), 1, "{told}");
     }
+}
+
+#[tokio::test]
+async fn a_state_of_one_node_that_cuts_it_off_is_tried_once() {
+    let (weft, mut agent) = installation().await;
+    let host = weft.host("node-1").unwrap();
+    let routes = async || host.exec(&["ip", "-j", "route"]).await.unwrap();
+    let before = routes().await;
+    let begun = changes_begun(&weft);
+    let failed = async |tries: usize| {
+        wait_until(&format!("try {tries} has failed"), async || {
+            let state = weft.get("nns", "node-1").await.unwrap().unwrap();
+            let failing = condition(&state, "Failing");
+            let message = failing["message"].as_str().unwrap_or_default();
+            let is_of_probe = failing["status"] == "True" && message.contains("API server");
+            let begun = changes_begun(&weft) - begun;
+            match is_of_probe && begun == tries && checkpoints(host).await.is_empty() {
+                true => Ok(()),
+                false => Err(format!("{begun} tries, {}", state["status"]["conditions"])),
+            }
+        })
+        .await;
+    };
+    wait_until("the agent has reported the node", async || {
+        let state = weft.get("nns", "node-1").await.unwrap();
+        state.map(drop).ok_or("no state".to_owned())
+    })
+    .await;
+    weft.patch("nns", "node-1", &json!({"spec": {"desiredState": cut()}}))
+        .await
+        .unwrap();
+    failed(1).await;
+    assert_eq!(routes().await, before);
+    // Neither a new agent nor a policy tries it again.
+    agent.kill().unwrap();
+    let _agent = start_agent(&weft).await;
+    for (number, value) in [1400, 1410].into_iter().enumerate() {
+        weft.apply(&policy(
+            "harmless",
+            json!({"desiredState": mtu("eth2", value)}),
+        ))
+        .await
+        .unwrap();
+        wait_until("the policy is applied", async || {
+            match link(host, "eth2").await["mtu"] == value {
+                true => Ok(()),
+                false => Err(link(host, "eth2").await.to_string()),
+            }
+        })
+        .await;
+        wait_policy(&weft, "harmless", "Available").await;
+        assert_eq!(changes_begun(&weft), begun + 2 + number);
+    }
+    // A person does.
+    let again = json!({"metadata": {"annotations": {"weft.network/retry": "1"}}});
+    weft.patch("nns", "node-1", &again).await.unwrap();
+    failed(4).await;
+    // NetworkManager may have chosen another metric for the others.
+    let routes = routes().await;
+    assert!(!routes.contains("172.31.0.99"), "{routes}");
 }
 
 /// A probe that a policy brings keeps the others from nothing but what they broke themselves.
