@@ -10,7 +10,7 @@ CLUSTER := target/cluster
 CACHED := control-plane etcd-tools health helm krew olm olm-programs node-programs network-manager open-vswitch kernels services prometheus browser release-toolchain test-upgrade "cargo-program cargo-cyclonedx" "cargo-program cargo-deny" "cargo-program cargo-hakari" \
 	"cargo-program cargo-mutants" "cargo-program cargo-nextest" "cargo-program mdbook"
 
-.PHONY: help setup build images packages release test-release demo test test-all test-quick test-e2e test-host test-kernels test-nodes test-pages test-placement test-upgrade test-versions test-long freeze fuzz mutants check docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
+.PHONY: help setup build images packages release test-release demo test test-all test-quick test-e2e test-host test-kernels test-nodes test-pages test-placement test-upgrade test-versions test-long freeze fuzz mutants check lint docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ gsub(/\$$\$$/, "$$", $$2); printf "  make %-14s %s\n", $$1, $$2 }'
@@ -85,7 +85,10 @@ fuzz: ## Look for inputs that break something, guided by coverage, TIME=60 secon
 mutants: ## Break the code in random places and show what no test notices (20 minutes; PART=placement takes one part)
 	@scripts/mutants $(PART)
 
-check: ## Check format, lints, writing style, the features that tests share, and the licences, sources and known advisories of dependencies
+check: lint ## Run lint and the unit tests
+	@scripts/test-quick --units
+
+lint: ## Check format, lints, writing style, the features that tests share, and the licences, sources and known advisories of dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	@scripts/style

@@ -34,8 +34,8 @@ pub(crate) fn objects(overlay: &Overlay<'_>) -> Result<Vec<Manifest>, ManifestEr
         })?;
     }
     // The pods of the original and of earlier releases have read the configuration that the manifest
-    // holds, so a hash of it restarts no pod. Taken before the labels are set: a new version of the
-    // operator alone restarts nothing.
+    // holds, and a hash would restart them. So only a configuration that differs from it gets a hash,
+    // and before the labels are set, as a new version of the operator restarts no pod.
     let config = objects
         .iter()
         .find(|object| object.key().kind == kinds::CONFIG_MAP)

@@ -214,11 +214,13 @@ fn running_images(
     let mut images = BTreeMap::new();
     for (entry, running) in found {
         let whose = match &running.operator {
-            Some(operator) => format!(
-                "{} images are those of {}",
-                running.images.len(),
-                operator.human()
-            ),
+            Some(operator) => {
+                let count = match running.images.len() {
+                    1 => "1 image is that of".to_owned(),
+                    count => format!("{count} images are those of"),
+                };
+                format!("{count} {}", operator.human())
+            }
             None => "there is no operator in the cluster, so the images are Weft's".to_owned(),
         };
         output::say(&format!("note: {}: {whose}", entry.name));

@@ -53,6 +53,20 @@ type Case = (
     &'static [&'static str],
 );
 
+/// As `make check` of cluster-network-addons-operator does.
+#[test]
+fn a_check_lints_and_runs_the_unit_tests() {
+    let (succeeded, commands) = run("make", &["--dry-run", "check"], &[]);
+    assert!(succeeded, "{commands}");
+    for command in [
+        "cargo clippy",
+        "scripts/style",
+        "scripts/test-quick --units",
+    ] {
+        assert!(commands.contains(command), "{command}: {commands}");
+    }
+}
+
 #[test]
 fn targets_name_what_they_need_and_start_nothing() {
     let cases: [Case; 10] = [
@@ -179,7 +193,7 @@ fn programs_that_are_built_with_weft_change_none_of_its_features() {
 fn tree(unreleased: &str) -> tempfile::TempDir {
     let tree = tempfile::tempdir().unwrap();
     let path = |name: &str| tree.path().join(name);
-    for folder in ["scripts", "testenv", "a/src"] {
+    for folder in ["scripts", "testenv", "a/src", "docs/design"] {
         fs::create_dir_all(path(folder)).unwrap();
     }
     for script in ["prepare-version", "cache.bash"] {
@@ -200,11 +214,23 @@ fn tree(unreleased: &str) -> tempfile::TempDir {
         ),
         ("a/src/lib.rs", ""),
         ("CHANGELOG.md", changelog.as_str()),
+        ("README.md", TEXT),
+        ("docs/design/page.md", TEXT),
     ] {
         fs::write(path(name), text).unwrap();
     }
     tree
 }
+
+/// Lines as the pages have them. The last two are about that release, and another program.
+const TEXT: &str =
+    "weft manifests --image registry.example/weft:0.1.2 --agent-image weft-agent:0.1.2
+NetworkAddonsConfig cluster: Available (version 0.1.2, generation 1)
+make release VERSION=0.1.2 writes target/release-0.1.2 with weft-0.1.2.tgz and weft-olm-0.1.2.tar.gz
+kubectl delete clusterserviceversion weft.v0.1.2
+Since 0.1.2 the agent applies only differences. weft:0.1.20 is another one.
+other:0.1.2
+";
 
 fn prepare(tree: &Path, step: &str) -> (bool, String) {
     output_of(Command::new(tree.join("scripts/prepare-version")).arg(step))
@@ -223,6 +249,14 @@ fn a_version_is_prepared_in_all_files_that_have_it() {
         let changelog = read("CHANGELOG.md");
         let heading = format!("## [Unreleased]\n\n## [{next}] - 20");
         assert!(changelog.contains(&heading), "{changelog}");
+        let text = TEXT.lines().enumerate().map(|(number, line)| match number {
+            0..4 => line.replace("0.1.2", next),
+            _ => line.to_owned(),
+        });
+        let text: Vec<String> = text.collect();
+        for page in ["README.md", "docs/design/page.md"] {
+            assert_eq!(read(page).lines().collect::<Vec<_>>(), text, "{page}");
+        }
     }
     let nothing = tree("");
     let (good, said) = prepare(nothing.path(), "minor");

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use weft_plan::kinds;
 
@@ -104,17 +105,19 @@ async fn image(cluster: &Cluster) -> String {
 
 /// The writes of the operator on the marker.
 fn writes(cluster: &Cluster) -> usize {
+    write_times(cluster).len()
+}
+
+fn write_times(cluster: &Cluster) -> Vec<Timestamp> {
     let is_write = |event: &weft_testenv::AuditEvent| {
         event.user == OPERATOR_USER
             && event.name == MARKER
             && event.resource == "daemonsets"
             && matches!(&*event.verb, "patch" | "update" | "create")
     };
-    cluster
-        .audit()
-        .iter()
-        .filter(|event| is_write(event))
-        .count()
+    let audit = cluster.audit();
+    let writes = audit.iter().filter(|event| is_write(event));
+    writes.map(|event| event.received).collect()
 }
 
 async fn installed(cluster: &Cluster) {
@@ -267,6 +270,7 @@ async fn a_client_that_writes_a_field_again_each_time_is_named_and_meets_pauses(
             cluster.kubectl(&patch).await;
         }
     };
+    let before = writes(&cluster);
     let is_reported = async {
         cluster
             .wait_condition("Drifted", "True", "Contested", "by image-updater")
@@ -276,6 +280,21 @@ async fn a_client_that_writes_a_field_again_each_time_is_named_and_meets_pauses(
         () = fight() => unreachable!("the loop has no end"),
         status = is_reported => assert_eq!(condition(&status, "Available")["status"], "False", "{status:#}"),
     }
+    // The first five repairs follow at once. Before the sixth the operator waits at least 5 s, and
+    // before the seventh 10 s.
+    let seventh = wait_until("there are seven repairs", async || {
+        let repairs = write_times(&cluster).split_off(before);
+        match repairs.len() >= 7 {
+            true => Ok(repairs),
+            false => Err(format!("{repairs:?}")),
+        }
+    });
+    let repairs = tokio::select! {
+        () = fight() => unreachable!("the loop has no end"),
+        repairs = seventh => repairs,
+    };
+    let pauses = repairs[6].duration_since(repairs[4]);
+    assert!(pauses >= SignedDuration::from_secs(15), "{repairs:?}");
     wait_until("an event names the repair", async || {
         let path = r#"jsonpath={range .items[?(@.reason=="Repaired")]}{.note}{"\n"}{end}"#;
         let events = [
