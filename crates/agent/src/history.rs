@@ -1,7 +1,7 @@
 //! The last outcomes on this host, with the state before each: what changed when, and the way back.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     fs, io,
 };
 
@@ -18,7 +18,7 @@ use weft_node_network::{
     drift::{self, Difference},
     losses,
     plan::lines,
-    removal, state,
+    removal, revert as back, state,
 };
 
 use crate::{
@@ -163,11 +163,10 @@ pub(crate) fn revert(desired: &Desired, before: &NetworkState) -> Result<Desired
             unset(base, wanted.base_iface(), earlier);
         }
     }
-    revert.ovsdb = desired
-        .state()
-        .ovsdb
-        .as_ref()
-        .and_then(|wanted| open_vswitch_back(wanted, before.ovsdb.as_ref()));
+    // No checkpoint of NetworkManager has these keys: nmstate sets them itself, and its own way back
+    // leaves a purge out.
+    let keys = back::open_vswitch(&state::value(before), desired.value());
+    revert.ovsdb = keys.and_then(|keys| OvsDbGlobalConfig::deserialize(keys).ok());
     give_routes_back(&mut revert, desired, before);
     if let Some(routes) = &mut revert.routes.config {
         let before = state::value(before);
@@ -195,48 +194,6 @@ fn unset(back: &mut BaseInterface, wanted: &BaseInterface, earlier: &BaseInterfa
         former
     };
     back.alt_names = Some(names.iter().map(former).collect());
-}
-
-/// OVN's own key, which a purge leaves alone.
-const OVN_MAPPINGS: &str = "ovn-bridge-mappings";
-
-/// The keys of Open vSwitch's database that a change names, or purges, as they were before it: `None`
-/// removes a key. NetworkManager's checkpoint does not have them. nmstate sets them itself. Returns
-/// `None` without any key, as an empty section would purge the database.
-fn open_vswitch_back(
-    wanted: &OvsDbGlobalConfig,
-    before: Option<&OvsDbGlobalConfig>,
-) -> Option<OvsDbGlobalConfig> {
-    type Keys = HashMap<String, Option<String>>;
-    let is_purge = match (&wanted.external_ids, &wanted.other_config) {
-        (None, None) => true,
-        (Some(ids), Some(config)) => ids.is_empty() && config.is_empty(),
-        _ => false,
-    };
-    let back = |wanted: Option<&Keys>, was: Option<&Keys>| -> Option<Keys> {
-        let was = was.cloned().unwrap_or_default();
-        let mut back: Keys = match is_purge {
-            true => was,
-            false => wanted
-                .into_iter()
-                .flat_map(HashMap::keys)
-                .map(|key| (key.clone(), was.get(key).cloned().flatten()))
-                .collect(),
-        };
-        back.remove(OVN_MAPPINGS);
-        (!back.is_empty()).then_some(back)
-    };
-    let mut config = OvsDbGlobalConfig::default();
-    config.external_ids = back(
-        wanted.external_ids.as_ref(),
-        before.and_then(|before| before.external_ids.as_ref()),
-    );
-    config.other_config = back(
-        wanted.other_config.as_ref(),
-        before.and_then(|before| before.other_config.as_ref()),
-    );
-    let has_keys = config.external_ids.is_some() || config.other_config.is_some();
-    has_keys.then_some(config)
 }
 
 /// The routes of interfaces that became ports went with their addresses, which nmstate gives back.

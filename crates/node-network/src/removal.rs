@@ -25,7 +25,7 @@ use crate::{
 
 /// OVN's own key of `external_ids`, which an empty `ovs-db` leaves alone: the section `ovn` is for
 /// it.
-const OVN_MAPPINGS: &str = "ovn-bridge-mappings";
+pub(crate) const OVN_MAPPINGS: &str = "ovn-bridge-mappings";
 
 /// All that an apply of `desired` would change on a host that is like `current`: the drift, and the
 /// removals.
@@ -256,18 +256,22 @@ fn dns(desired: &Value, current: &Value, found: &mut Vec<Difference>) {
     }
 }
 
-/// An empty section, or both sections empty, clears all keys but OVN's.
-fn open_vswitch(desired: &Value, current: &Value, found: &mut Vec<Difference>) {
-    let Some(wanted) = desired["ovs-db"].as_object() else {
-        return;
-    };
+/// Reports whether `ovs-db` clears all keys but OVN's: it is empty, or both of its sections are.
+pub(crate) fn is_purge(wanted: &Map<String, Value>) -> bool {
     let is_empty = |section: &str| {
         wanted
             .get(section)
             .and_then(Value::as_object)
             .is_some_and(Map::is_empty)
     };
-    if !wanted.is_empty() && !OVS_SECTIONS.into_iter().all(is_empty) {
+    wanted.is_empty() || OVS_SECTIONS.into_iter().all(is_empty)
+}
+
+fn open_vswitch(desired: &Value, current: &Value, found: &mut Vec<Difference>) {
+    let Some(wanted) = desired["ovs-db"].as_object() else {
+        return;
+    };
+    if !is_purge(wanted) {
         return;
     }
     for section in OVS_SECTIONS {

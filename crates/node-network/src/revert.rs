@@ -2,11 +2,13 @@
 
 use crate::{
     claims::{Layer, Owner, Rank},
+    drift::OVS_SECTIONS,
     index::Index,
     link::{is_card, is_virtual},
     losses,
     merge::merge,
     path::{entries, interface_key, interfaces, text},
+    removal::{OVN_MAPPINGS, is_purge},
     resolve::named,
     route, state,
 };
@@ -106,22 +108,8 @@ fn undo(before: &Value, applied: &Value) -> Value {
             former(hostname, &before["hostname"], &Value::Null),
         );
     }
-    if let Some(sections) = applied["ovs-db"].as_object() {
-        let nothing = json!({});
-        let former = |(section, values): (&String, &Value)| {
-            let was = before["ovs-db"].get(section).unwrap_or(&nothing);
-            // In Open vSwitch null removes a key.
-            let keys = values
-                .as_object()
-                .into_iter()
-                .flatten()
-                .map(|(key, _)| (key.clone(), was[key.as_str()].clone()));
-            (section.clone(), Value::Object(keys.collect()))
-        };
-        undone.insert(
-            "ovs-db".to_owned(),
-            Value::Object(sections.iter().map(former).collect()),
-        );
+    if let Some(keys) = open_vswitch(before, applied) {
+        undone.insert("ovs-db".to_owned(), keys);
     }
     let mappings: Vec<Value> = entries(&applied["ovn"]["bridge-mappings"])
         .iter()
@@ -139,6 +127,30 @@ fn undo(before: &Value, applied: &Value) -> Value {
         undone.insert("ovn".to_owned(), json!({ "bridge-mappings": mappings }));
     }
     Value::Object(undone)
+}
+
+/// Returns the keys of Open vSwitch's database that `applied` names or purges, as they were `before`.
+/// Null removes a key. Returns `None` without any key, as an empty `ovs-db` would purge the database.
+pub fn open_vswitch(before: &Value, applied: &Value) -> Option<Value> {
+    let wanted = applied["ovs-db"].as_object()?;
+    let is_purge = is_purge(wanted);
+    let of_section = |section: &str| {
+        let was = before["ovs-db"][section].as_object();
+        let named = wanted.get(section).and_then(Value::as_object);
+        let keys = if is_purge { was } else { named };
+        let keys = keys.into_iter().flatten().map(|(key, _)| key);
+        let former = |key: &String| {
+            let value = was.and_then(|was| was.get(key)).cloned();
+            (key.clone(), value.unwrap_or_default())
+        };
+        let former: Map<String, Value> = keys
+            .filter(|key| *key != OVN_MAPPINGS)
+            .map(former)
+            .collect();
+        (!former.is_empty()).then(|| (section.to_owned(), Value::Object(former)))
+    };
+    let sections: Map<String, Value> = OVS_SECTIONS.into_iter().filter_map(of_section).collect();
+    (!sections.is_empty()).then_some(Value::Object(sections))
 }
 
 fn undo_interface(before: &Index, applied: &Value) -> Option<Value> {
@@ -529,6 +541,19 @@ mod tests {
         assert!(crate::canonical::same(&undone, &expected), "{undone:#}");
         assert!(crate::state::check(&undone).is_ok());
         assert_eq!(differences(&undone, &before), []);
+    }
+
+    /// An empty section would purge the database once more.
+    #[test]
+    fn a_purge_of_the_database_of_open_vswitch_is_taken_back() {
+        let keys = json!({"external_ids": {"a": "1", "ovn-bridge-mappings": "n:b"}, "other_config": {"c": "3"}});
+        let host = json!({"ovs-db": keys});
+        let purge = json!({"ovs-db": {}});
+        let back = revert(&host, &purge, &state::empty());
+        let former = json!({"external_ids": {"a": "1"}, "other_config": {"c": "3"}});
+        assert_eq!(back["ovs-db"], former);
+        let of_nothing = revert(&json!({}), &purge, &state::empty());
+        assert_eq!(of_nothing["ovs-db"], Value::Null);
     }
 
     #[test]

@@ -63,6 +63,8 @@ impl Retries {
 struct Tries {
     of: (i64, Option<String>),
     count: u32,
+    /// How many of them found the peer out of reach without the change as well.
+    outages: u32,
     not_before: Instant,
     /// The end, if there is no other try. The status may not have it yet.
     given_up: Option<(State, Outcome)>,
@@ -91,16 +93,27 @@ impl Attempts {
             None => 0,
         };
         let count = earlier + 1;
+        let known = self.0.get(&wish.policy).filter(|tries| tries.of == of);
+        let outages = known.map_or(0, |tries| tries.outages);
         self.0.insert(
             wish.policy.clone(),
             Tries {
                 of,
                 count,
+                outages,
                 not_before: now + retries.wait(count),
                 given_up: None,
             },
         );
         (count, count < retries.max)
+    }
+
+    /// Notes that the last try was an outage. Returns how many of this generation were.
+    pub fn outage(&mut self, policy: &str) -> u32 {
+        self.0.get_mut(policy).map_or(1, |tries| {
+            tries.outages += 1;
+            tries.outages
+        })
     }
 
     /// Notes how a policy has failed that is not tried again.
@@ -221,6 +234,19 @@ mod tests {
         let second = Some((1, Duration::from_secs(1)));
         assert_eq!(attempts.resume(&wish(1, None), Retries::default()), second);
         assert_eq!(attempts.given_up(&wish(1, None)), None);
+    }
+
+    #[test]
+    fn outages_are_counted_apart_from_other_failures() {
+        let retries = Retries::default();
+        let (mut attempts, now) = (Attempts::default(), Instant::now());
+        attempts.failed(&wish(1, None), retries, now);
+        for outages in 1..=2 {
+            attempts.failed(&wish(1, None), retries, now);
+            assert_eq!(attempts.outage("p"), outages);
+        }
+        attempts.failed(&wish(1, Some("now")), retries, now);
+        assert_eq!(attempts.outage("p"), 1);
     }
 
     #[test]

@@ -29,11 +29,22 @@ struct GivenUp {
     failure: Failure,
 }
 
+/// A desired state that is tried again.
+#[derive(Debug)]
+struct Failed {
+    asked: Asked,
+    /// How often it has failed.
+    count: u32,
+    /// How often the peer was out of reach without the change as well.
+    outages: u32,
+    /// When it is tried again.
+    until: Instant,
+}
+
 /// The tries of the node's own desired state.
 #[derive(Debug, Default)]
 pub(super) struct OwnTries {
-    /// The state that has failed, how often, and until when it waits.
-    failed: Option<(Asked, u32, Instant)>,
+    failed: Option<Failed>,
     /// In the agent's folder too: another process must not cut the node off once more.
     given_up: Option<GivenUp>,
 }
@@ -58,11 +69,11 @@ impl OwnTries {
 
     /// Returns how long this has to wait for its next try.
     pub fn wait(&self, asked: &Asked) -> Option<Duration> {
-        let (_, _, until) = self
+        let failed = self
             .failed
             .as_ref()
-            .filter(|(failed, ..)| failed == asked)?;
-        Some(until.saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero())
+            .filter(|failed| failed.asked == *asked)?;
+        Some(failed.until.saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero())
     }
 
     /// One more try has failed. Returns how long to wait for the next one. `None` if there is none.
@@ -76,12 +87,18 @@ impl OwnTries {
         retries: Retries,
         dir: &StateDir,
     ) -> Result<Option<Duration>, Error> {
-        let earlier = self.failed.take().filter(|(failed, ..)| *failed == asked);
-        let count = earlier.map_or(0, |(_, count, _)| count) + 1;
+        let earlier = self.failed.take().filter(|failed| failed.asked == asked);
+        let (count, outages) = earlier.map_or((0, 0), |failed| (failed.count, failed.outages));
+        let (count, outages) = (count + 1, outages + u32::from(failure.is_outage));
         // A refusal cuts nothing off, and a missing card may come.
-        if failure.probe.is_none() || failure.may_pass(count) {
+        if failure.probe.is_none() || failure.may_pass(outages) {
             let wait = retries.wait(count);
-            self.failed = Some((asked, count, Instant::now() + wait));
+            self.failed = Some(Failed {
+                asked,
+                count,
+                outages,
+                until: Instant::now() + wait,
+            });
             return Ok(Some(wait));
         }
         let given_up = self.given_up.insert(GivenUp {

@@ -135,17 +135,16 @@ impl Failure {
         self
     }
 
-    /// Reports whether another try may succeed, and is worth it, where this was the `count`th one: what
-    /// nmstate does not accept, it will not accept later. A change that has cut the node off would cut
-    /// it off again. If the peer was out of reach without the change as well, one more try is worth it.
-    /// A second outage is more than chance: a switch can need longer than the agent waits after each
-    /// change.
-    pub fn may_pass(&self, count: u32) -> bool {
+    /// Reports whether another try may succeed, and is worth it: what nmstate does not accept, it will
+    /// not accept later. A change that has cut the node off would cut it off again. If the peer was out
+    /// of reach without the change as well, one more try is worth it. A second of such `outages` is more
+    /// than chance: a switch can need longer than the agent waits after each change.
+    pub fn may_pass(&self, outages: u32) -> bool {
         let is_refused = matches!(
             self.kind.as_deref(),
             Some("InvalidArgument" | "NotImplementedError" | "NotSupportedError")
         );
-        !is_refused && (self.probe.is_none() || self.is_outage && count < 2)
+        !is_refused && (self.probe.is_none() || self.is_outage && outages < 2)
     }
 
     /// Every occurrence of a secret is replaced, wherever it has got to.

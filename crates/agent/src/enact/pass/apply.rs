@@ -300,7 +300,11 @@ impl Pass<'_> {
             let counts = BTreeMap::from([(item.wish.generation.to_string(), i64::from(count))]);
             item.wish_retry_count(counts);
             let max = self.enactor.settings.retries.max;
-            let state = if again && failure.may_pass(count) {
+            let outages = match failure.is_outage {
+                true => self.enactor.attempts.outage(&item.wish.policy),
+                false => 0,
+            };
+            let state = if again && failure.may_pass(outages) {
                 waits.push(
                     self.enactor
                         .attempts
