@@ -1,11 +1,14 @@
-//! How often a policy may be tried on this node, and when again.
+//! How often an owner's request may be tried on this node, and when again.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
-use weft_api::node_network::Outcome;
+use weft_node_network::claims::Owner;
 
-use super::{status::State, wish::Wish};
+use crate::{
+    state_dir::{Error, StateDir},
+    transaction::{Failure, GivenUp, Request},
+};
 
 /// How often and how soon. As kubernetes-nmstate has it in its environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,205 +61,215 @@ impl Retries {
     }
 }
 
-/// The tries of one generation of a policy.
+/// The tries of one request.
 #[derive(Clone, Debug, PartialEq)]
 struct Tries {
-    of: (i64, Option<String>),
+    of: Request,
     count: u32,
     /// How many of them found the peer out of reach without the change as well.
     outages: u32,
     not_before: Instant,
-    /// The end, if there is no other try. The status may not have it yet.
-    given_up: Option<(State, Outcome)>,
 }
 
-/// The tries of each policy.
+/// The tries of each owner, and those that have failed for good.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Attempts(BTreeMap<String, Tries>);
+pub(super) struct Attempts {
+    tries: BTreeMap<Owner, Tries>,
+    /// In the agent's folder too. The status may not have it yet.
+    given_up: GivenUp,
+}
 
 impl Attempts {
-    /// One more try has failed. How many that makes, and whether there is another.
-    pub fn failed(&mut self, wish: &Wish, retries: Retries, now: Instant) -> (u32, bool) {
-        let of = (wish.generation, wish.retry.clone());
-        // A process before this one may have tried.
-        let known = wish
-            .status
-            .retry_count
-            .as_ref()
-            .and_then(|counts| counts.get(&wish.generation.to_string()).copied());
-        let earlier = match self.0.get(&wish.policy) {
-            Some(tries) if tries.of == of => tries.count,
-            Some(_) => 0,
-            None if wish.status.observed_generation == Some(wish.observed) => {
-                known.and_then(|count| count.try_into().ok()).unwrap_or(0)
-            }
-            None => 0,
-        };
-        let count = earlier + 1;
-        let known = self.0.get(&wish.policy).filter(|tries| tries.of == of);
-        let outages = known.map_or(0, |tries| tries.outages);
-        self.0.insert(
-            wish.policy.clone(),
-            Tries {
-                of,
-                count,
-                outages,
-                not_before: now + retries.wait(count),
-                given_up: None,
-            },
-        );
-        (count, count < retries.max)
+    /// Reads what an earlier process has given up.
+    ///
+    /// # Errors
+    /// The agent's folder cannot be used.
+    pub fn load(&mut self, dir: &StateDir) -> Result<(), Error> {
+        self.given_up = GivenUp::load(dir)?;
+        Ok(())
     }
 
-    /// Notes that the last try was an outage. Returns how many of this generation were.
-    pub fn outage(&mut self, policy: &str) -> u32 {
-        self.0.get_mut(policy).map_or(1, |tries| {
+    /// Writes to the agent's folder what has failed for good.
+    pub fn save(&self, dir: &StateDir) {
+        if let Err(error) = self.given_up.save(dir) {
+            tracing::error!(%error, "another process of the agent may make a change again that has cut the node off");
+        }
+    }
+
+    /// One more try has failed. Returns how many that makes. `earlier` are those of a process before
+    /// this one.
+    pub fn failed(
+        &mut self,
+        owner: &Owner,
+        request: &Request,
+        earlier: u32,
+        retries: Retries,
+        now: Instant,
+    ) -> u32 {
+        let known = self.tries.get(owner);
+        let (earlier, outages) = match known {
+            Some(tries) if tries.of == *request => (tries.count, tries.outages),
+            Some(_) => (0, 0),
+            None => (earlier, 0),
+        };
+        let count = earlier + 1;
+        let tries = Tries {
+            of: request.clone(),
+            count,
+            outages,
+            not_before: now + retries.wait(count),
+        };
+        self.tries.insert(owner.clone(), tries);
+        self.given_up.forget(owner);
+        count
+    }
+
+    /// Notes that the last try was an outage. Returns how many of this request were.
+    pub fn outage(&mut self, owner: &Owner) -> u32 {
+        self.tries.get_mut(owner).map_or(1, |tries| {
             tries.outages += 1;
             tries.outages
         })
     }
 
-    /// Notes how a policy has failed that is not tried again.
-    pub fn give_up(&mut self, policy: &str, state: &State, outcome: &Outcome) {
-        if let Some(tries) = self.0.get_mut(policy) {
-            tries.given_up = Some((state.clone(), outcome.clone()));
-        }
+    /// Notes how a request has failed that is not tried again.
+    pub fn give_up(&mut self, owner: Owner, request: Request, failure: Failure) {
+        self.given_up.add(owner, request, failure);
     }
 
-    /// Lets a policy be tried again that was given up, if it has tries left. Returns how many there
+    /// Lets an owner be tried again that was given up, if it has tries left. Returns how many there
     /// were, and how long it has to wait.
-    pub fn resume(&mut self, wish: &Wish, retries: Retries) -> Option<(u32, Duration)> {
-        let tries = self.0.get_mut(&wish.policy)?;
-        if tries.count >= retries.max {
+    pub fn resume(
+        &mut self,
+        owner: &Owner,
+        request: &Request,
+        retries: Retries,
+    ) -> Option<(u32, Duration)> {
+        let tries = self.of(owner, request)?;
+        let count = tries.count;
+        if count >= retries.max {
             return None;
         }
-        tries.given_up = None;
-        Some((tries.count, retries.wait(tries.count)))
+        self.given_up.forget(owner);
+        Some((count, retries.wait(count)))
     }
 
-    /// How a policy has failed for good, if it has.
-    pub fn given_up(&self, wish: &Wish) -> Option<&(State, Outcome)> {
-        self.tries(wish)?.given_up.as_ref()
+    /// How a request has failed for good, if it has.
+    pub fn given_up(&self, owner: &Owner, request: &Request) -> Option<&Failure> {
+        self.given_up.failure(owner, request)
     }
 
-    /// How long a policy has to wait for its next try.
-    pub fn wait(&self, wish: &Wish, now: Instant) -> Option<Duration> {
-        let tries = self.tries(wish)?;
+    /// How long a request has to wait for its next try.
+    pub fn wait(&self, owner: &Owner, request: &Request, now: Instant) -> Option<Duration> {
+        let tries = self.of(owner, request)?;
         Some(tries.not_before.saturating_duration_since(now)).filter(|wait| !wait.is_zero())
     }
 
-    fn tries(&self, wish: &Wish) -> Option<&Tries> {
-        self.0
-            .get(&wish.policy)
-            .filter(|tries| tries.of.0 == wish.generation && tries.of.1 == wish.retry)
+    fn of(&self, owner: &Owner, request: &Request) -> Option<&Tries> {
+        self.tries.get(owner).filter(|tries| tries.of == *request)
     }
 
-    /// Notes that the policy was applied.
-    pub fn done(&mut self, policy: &str) {
-        self.0.remove(policy);
+    /// Notes that what an owner asked for was applied, or that it asks for nothing. Returns true if
+    /// it had failed for good.
+    pub fn done(&mut self, owner: &Owner) -> bool {
+        self.tries.remove(owner);
+        self.given_up.forget(owner)
+    }
+
+    /// Forgets all other policies. Returns true if one of them had failed for good.
+    pub fn keep(&mut self, is_kept: impl Fn(&str) -> bool) -> bool {
+        self.tries.retain(|owner, _| match owner {
+            Owner::Policy(name) => is_kept(name),
+            Owner::Node => true,
+        });
+        self.given_up.keep(is_kept)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use weft_api::node_network::{Decision, NodeNetworkConfigurationEnactmentStatus as Status};
+    use serde_json::json;
 
     use super::*;
 
-    fn wish(generation: i64, retry: Option<&str>) -> Wish {
-        Wish {
-            name: "node-1.p".into(),
-            policy: "p".into(),
-            observed: 1,
-            generation,
-            decision: Decision::Granted,
+    fn owner() -> Owner {
+        Owner::Policy("p".into())
+    }
+
+    fn request(generation: i64, retry: Option<&str>) -> Request {
+        Request {
+            wish: json!(generation),
             retry: retry.map(str::to_owned),
-            granted: None,
-            waits: None,
-            status: Status::default(),
         }
     }
 
     #[test]
-    fn waits_double_and_end() {
+    fn waits_double() {
         let retries = Retries {
             max: 4,
             initial: Duration::from_secs(1),
             longest: Duration::from_secs(3),
         };
         let (mut attempts, now) = (Attempts::default(), Instant::now());
-        let wish_1 = wish(1, None);
-        for (count, seconds, again) in [(1, 1, true), (2, 2, true), (3, 3, true), (4, 3, false)] {
-            assert_eq!(attempts.failed(&wish_1, retries, now), (count, again));
+        let first = request(1, None);
+        for (count, seconds) in [(1, 1), (2, 2), (3, 3), (4, 3)] {
+            assert_eq!(attempts.failed(&owner(), &first, 0, retries, now), count);
             assert_eq!(
-                attempts.wait(&wish_1, now),
+                attempts.wait(&owner(), &first, now),
                 Some(Duration::from_secs(seconds))
             );
         }
-        assert_eq!(attempts.wait(&wish_1, now + Duration::from_secs(3)), None);
+        let later = now + Duration::from_secs(3);
+        assert_eq!(attempts.wait(&owner(), &first, later), None);
+        assert_eq!(attempts.wait(&Owner::Node, &first, now), None);
     }
 
     #[test]
-    fn a_new_generation_or_annotation_starts_again() {
+    fn another_request_starts_again() {
         let retries = Retries::default();
         let (mut attempts, now) = (Attempts::default(), Instant::now());
-        for _ in 0..4 {
-            attempts.failed(&wish(1, None), retries, now);
-        }
-        assert_eq!(attempts.wait(&wish(2, None), now), None);
-        assert_eq!(attempts.failed(&wish(2, None), retries, now), (1, true));
-        assert_eq!(
-            attempts.failed(&wish(2, Some("now")), retries, now),
-            (1, true)
-        );
+        let mut failed = |request: &Request| attempts.failed(&owner(), request, 7, retries, now);
+        assert_eq!(failed(&request(1, None)), 8, "a process before has tried");
+        assert_eq!(failed(&request(1, None)), 9);
+        assert_eq!(failed(&request(2, None)), 1);
+        assert_eq!(failed(&request(2, Some("now"))), 1);
+        assert_eq!(attempts.wait(&owner(), &request(2, None), now), None);
     }
 
     #[test]
-    fn a_policy_is_given_up_until_it_changes() {
+    fn a_request_is_given_up_until_it_changes() {
         let (mut attempts, now) = (Attempts::default(), Instant::now());
-        let failed = State::Failed {
-            message: "Probe (API server): no answer".into(),
-        };
-        attempts.failed(&wish(1, None), Retries::default(), now);
-        assert_eq!(attempts.given_up(&wish(1, None)), None);
-        attempts.give_up("p", &failed, &Outcome::default());
-        let end = Some((failed, Outcome::default()));
-        assert_eq!(attempts.given_up(&wish(1, None)), end.as_ref());
-        assert_eq!(attempts.given_up(&wish(2, None)), None);
-        assert_eq!(attempts.given_up(&wish(1, Some("now"))), None);
+        let (retries, first) = (Retries::default(), request(1, None));
+        let cut_off = Failure::probe("API server", "no answer");
+        attempts.failed(&owner(), &first, 0, retries, now);
+        assert_eq!(attempts.given_up(&owner(), &first), None);
+        attempts.give_up(owner(), first.clone(), cut_off.clone());
+        assert_eq!(attempts.given_up(&owner(), &first), Some(&cut_off));
+        assert_eq!(attempts.given_up(&owner(), &request(2, None)), None);
+        assert_eq!(attempts.given_up(&owner(), &request(1, Some("now"))), None);
 
-        let only_one = Retries {
-            max: 1,
-            ..Retries::default()
-        };
-        assert_eq!(attempts.resume(&wish(1, None), only_one), None);
-        assert!(attempts.given_up(&wish(1, None)).is_some());
+        let only_one = Retries { max: 1, ..retries };
+        assert_eq!(attempts.resume(&owner(), &first, only_one), None);
+        assert!(attempts.given_up(&owner(), &first).is_some());
         let second = Some((1, Duration::from_secs(1)));
-        assert_eq!(attempts.resume(&wish(1, None), Retries::default()), second);
-        assert_eq!(attempts.given_up(&wish(1, None)), None);
+        assert_eq!(attempts.resume(&owner(), &first, retries), second);
+        assert_eq!(attempts.given_up(&owner(), &first), None);
+        attempts.give_up(owner(), first.clone(), cut_off);
+        assert!(attempts.keep(|_| false));
+        assert_eq!(attempts.given_up(&owner(), &first), None);
+        assert_eq!(attempts.wait(&owner(), &first, now), None);
     }
 
     #[test]
     fn outages_are_counted_apart_from_other_failures() {
         let retries = Retries::default();
         let (mut attempts, now) = (Attempts::default(), Instant::now());
-        attempts.failed(&wish(1, None), retries, now);
+        attempts.failed(&owner(), &request(1, None), 0, retries, now);
         for outages in 1..=2 {
-            attempts.failed(&wish(1, None), retries, now);
-            assert_eq!(attempts.outage("p"), outages);
+            attempts.failed(&owner(), &request(1, None), 0, retries, now);
+            assert_eq!(attempts.outage(&owner()), outages);
         }
-        attempts.failed(&wish(1, Some("now")), retries, now);
-        assert_eq!(attempts.outage("p"), 1);
-    }
-
-    #[test]
-    fn a_new_process_goes_on_counting() {
-        let mut known = wish(7, None);
-        known.status.observed_generation = Some(1);
-        known.status.retry_count = Some(BTreeMap::from([("7".into(), 3)]));
-        assert_eq!(
-            Attempts::default().failed(&known, Retries::default(), Instant::now()),
-            (4, true)
-        );
+        attempts.failed(&owner(), &request(1, Some("now")), 0, retries, now);
+        assert_eq!(attempts.outage(&owner()), 1);
     }
 }

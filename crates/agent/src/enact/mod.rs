@@ -7,7 +7,6 @@
 
 mod attempts;
 mod doubts;
-mod own;
 mod pass;
 mod phase;
 mod status;
@@ -41,7 +40,6 @@ pub use self::attempts::Retries;
 use self::{
     attempts::Attempts,
     doubts::Doubts,
-    own::{Asked, OwnTries},
     status::{Aside, State},
     store::Store,
     wish::Wish,
@@ -51,7 +49,7 @@ use crate::{
     observe::Observer,
     probes::Counted,
     secrets, state_dir,
-    transaction::{Failure, Interrupted, Phase, Transactor},
+    transaction::{Asker, Failure, Interrupted, Phase, Request, Transactor},
 };
 
 /// The field manager of what the agent writes.
@@ -128,7 +126,6 @@ pub struct Enactor {
     attempts: Attempts,
     /// The ports of automatic bonds that are in doubt, by policy.
     doubts: BTreeMap<String, Doubts>,
-    own_tries: OwnTries,
     /// The value of the annotation by which the node's own desired state is tried again.
     own_retry: Option<String>,
     /// The node's own desired state that was made so last.
@@ -158,7 +155,6 @@ impl Enactor {
             store: Store::default(),
             attempts: Attempts::default(),
             doubts: BTreeMap::new(),
-            own_tries: OwnTries::default(),
             own_retry: None,
             own_done: None,
             written: BTreeMap::new(),
@@ -192,7 +188,7 @@ impl Enactor {
         }
         // After that: what was written down with the interrupted change is in it.
         self.store = Store::load(&self.settings.transactor.dir)?;
-        self.own_tries = OwnTries::load(&self.settings.transactor.dir)?;
+        self.attempts.load(&self.settings.transactor.dir)?;
         Ok(())
     }
 
@@ -280,22 +276,30 @@ impl Enactor {
         if let Err(error) = forgotten {
             tracing::warn!(%error, "probes of policies that are gone stay noted");
         }
+        if self.attempts.keep(is_there) {
+            self.save_attempts();
+        }
         if self.store.keep(is_there) {
             self.save();
         }
     }
 
-    /// Returns how long the node's own desired state waits for its next try. `None` if it has none.
+    /// Returns how long the node's own desired state waits for its next try. `None` if it has none. A
+    /// refusal cuts nothing off, and a missing card may come.
     fn own_failed(&mut self, state: Value, failure: &Failure) -> Option<Duration> {
-        let asked = self.own_asked(state);
-        let dir = &self.settings.transactor.dir;
-        let wait = self
-            .own_tries
-            .failed(asked, failure, self.settings.retries, dir);
-        wait.unwrap_or_else(|error| {
-            tracing::error!(%error, "another process of the agent may try the node's own desired state again");
-            None
-        })
+        let request = self.own_request(state);
+        let (retries, now) = (self.settings.retries, Instant::now());
+        self.attempts
+            .failed(&Owner::Node, &request, 0, retries, now);
+        let outages = match failure.is_outage {
+            true => self.attempts.outage(&Owner::Node),
+            false => 0,
+        };
+        if failure.is_harmless(outages) {
+            return self.attempts.wait(&Owner::Node, &request, now);
+        }
+        self.attempts.give_up(Owner::Node, request, failure.clone());
+        None
     }
 
     /// Returns the node's own desired state if it is to be applied now. Else the report has the reason,
@@ -308,30 +312,35 @@ impl Enactor {
                 return None;
             }
         };
-        let asked = self.own_asked(state);
-        if let Some(failure) = self.own_tries.given_up(&asked) {
+        let request = self.own_request(state.clone());
+        if let Some(failure) = self.attempts.given_up(&Owner::Node, &request) {
             report.own = Some(Err(failure.clone()));
             return None;
         }
-        report.again = self.own_tries.wait(&asked);
+        report.again = self.attempts.wait(&Owner::Node, &request, Instant::now());
         report.again.is_none().then_some(Layer {
             owner: Owner::Node,
             rank: Rank::Node,
-            state: asked.state,
+            state,
         })
     }
 
-    fn own_is_done(&mut self) {
-        if let Err(error) = self.own_tries.done(&self.settings.transactor.dir) {
-            tracing::warn!(%error, "an earlier failure of the node's own desired state stays noted");
+    fn own_request(&self, state: Value) -> Request {
+        Request {
+            wish: state,
+            retry: self.own_retry.clone(),
         }
     }
 
-    fn own_asked(&self, state: Value) -> Asked {
-        Asked {
-            state,
-            retry: self.own_retry.clone(),
+    fn own_asker(&self, state: Value) -> Asker {
+        Asker {
+            request: self.own_request(state),
+            probes: Vec::new(),
         }
+    }
+
+    fn save_attempts(&self) {
+        self.attempts.save(&self.settings.transactor.dir);
     }
 
     fn save(&self) {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use weft_api::node_network::{
     Decision, Granted, NodeNetworkConfigurationEnactment,
     NodeNetworkConfigurationEnactmentStatus as Status, Waits,
@@ -15,7 +15,7 @@ use weft_node_network::{
 };
 
 use super::store::Applied;
-use crate::enact::phase;
+use crate::{enact::phase, transaction::Request};
 
 /// How far an enactment has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,35 @@ impl Wish {
 
     pub fn owner(&self) -> Owner {
         Owner::Policy(self.policy.clone())
+    }
+
+    /// The request that a failure ends: a policy that is taken back, or that gets another value of
+    /// the node, asks for another state of the host.
+    pub fn request(&self) -> Request {
+        let values = self
+            .granted
+            .as_ref()
+            .and_then(|granted| granted.values.as_ref());
+        Request {
+            wish: json!({
+                "generation": self.generation,
+                "decision": self.decision,
+                "values": values,
+            }),
+            retry: self.retry.clone(),
+        }
+    }
+
+    /// How often another process has tried this, by its status.
+    pub fn earlier_tries(&self) -> u32 {
+        if !self.is_acknowledged() {
+            return 0;
+        }
+        let counts = self.status.retry_count.as_ref();
+        let count = counts.and_then(|counts| counts.get(&self.generation.to_string()));
+        count
+            .and_then(|count| u32::try_from(*count).ok())
+            .unwrap_or(0)
     }
 
     fn is_acknowledged(&self) -> bool {
@@ -311,5 +340,44 @@ mod tests {
             error.contains("desiredState.hostname.config: node.labels[\"rack\"] is not known here"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_way_back_and_another_value_of_the_node_are_other_requests() {
+        let values = |name: &str| NodeValues {
+            name: Some(name.into()),
+            ..NodeValues::default()
+        };
+        let first = wish(Some(values("node-1")));
+        assert_eq!(first.request(), wish(Some(values("node-1"))).request());
+        let back = Wish {
+            decision: Decision::Revert,
+            ..first.clone()
+        };
+        let again = Wish {
+            retry: Some("now".into()),
+            ..first.clone()
+        };
+        let corrected = Wish {
+            generation: first.generation + 1,
+            ..first.clone()
+        };
+        for other in [back, again, corrected, wish(Some(values("node-2")))] {
+            assert_ne!(other.request(), first.request(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn tries_of_an_earlier_process_count_by_the_status_of_this_request() {
+        let mut tried = wish(None);
+        let count = (tried.generation.to_string(), 3);
+        tried.status.retry_count = Some(BTreeMap::from([count]));
+        tried.status.observed_generation = Some(tried.observed);
+        assert_eq!(tried.earlier_tries(), 3);
+        tried.generation += 1;
+        assert_eq!(tried.earlier_tries(), 0);
+        tried.generation -= 1;
+        tried.observed += 1;
+        assert_eq!(tried.earlier_tries(), 0);
     }
 }

@@ -34,6 +34,8 @@ pub struct Failure {
     pub left_out: Vec<String>,
     /// True if the probe fails on the host as it was before, too, so that the change is not to blame.
     pub is_outage: bool,
+    /// True if the host had begun to change an interface that the node needs.
+    pub is_on_lifeline: bool,
 }
 
 impl Failure {
@@ -51,6 +53,7 @@ impl Failure {
             said: None,
             left_out: Vec::new(),
             is_outage: false,
+            is_on_lifeline: false,
         }
     }
 
@@ -135,16 +138,39 @@ impl Failure {
         self
     }
 
+    /// The failure of a change that had begun to touch interfaces that the node needs, with a warning
+    /// that names them.
+    #[must_use]
+    pub(super) fn on_lifeline(mut self, warning: &str) -> Self {
+        self.is_on_lifeline = true;
+        self.message = format!(
+            "{}; {warning}, so the agent does not try it again by itself",
+            self.message
+        );
+        self
+    }
+
+    /// Reports whether the change has cut the node off, or may have: another try would do so again.
+    /// A probe that fails on the host as it was before, too, is an outage.
+    pub fn has_cut_off(&self) -> bool {
+        self.is_on_lifeline || self.probe.is_some() && !self.is_outage
+    }
+
+    /// Reports whether another try is worth it: one of a change that has cut the node off is not.
+    /// After an outage one more try is. A second of such `outages` is more than chance: a switch can
+    /// need longer than the agent waits after each change.
+    pub fn is_harmless(&self, outages: u32) -> bool {
+        !self.has_cut_off() && !(self.is_outage && outages >= 2)
+    }
+
     /// Reports whether another try may succeed, and is worth it: what nmstate does not accept, it will
-    /// not accept later. A change that has cut the node off would cut it off again. If the peer was out
-    /// of reach without the change as well, one more try is worth it. A second of such `outages` is more
-    /// than chance: a switch can need longer than the agent waits after each change.
+    /// not accept later.
     pub fn may_pass(&self, outages: u32) -> bool {
         let is_refused = matches!(
             self.kind.as_deref(),
             Some("InvalidArgument" | "NotImplementedError" | "NotSupportedError")
         );
-        !is_refused && (self.probe.is_none() || self.is_outage && outages < 2)
+        !is_refused && self.is_harmless(outages)
     }
 
     /// Every occurrence of a secret is replaced, wherever it has got to.
@@ -412,6 +438,9 @@ mod tests {
         );
         let left = cut_off.not_rolled_back(&Failure::new(Phase::Rollback, "no"));
         assert!(!left.may_pass(1));
+        let late = Failure::new(Phase::Apply, "the lease did not come");
+        assert!(late.may_pass(0));
+        assert!(!late.on_lifeline("this changes eth0").may_pass(0));
     }
 
     #[test]

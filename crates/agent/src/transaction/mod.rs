@@ -5,6 +5,7 @@
 //! NetworkManager the [guardian](crate::guardian) does.
 
 mod failure;
+mod given_up;
 mod journal;
 mod lease;
 mod phase;
@@ -17,18 +18,21 @@ use std::{
 };
 
 use nmstate::{ErrorKind, InterfaceType, NetworkState};
-use weft_node_network::{desired::Desired, secrets::Place, state, verdict};
+use weft_node_network::{
+    claims::Owner, desired::Desired, lifelines, secrets::Place, state, verdict,
+};
 
 use self::journal::States;
 pub use self::{
     failure::Failure,
+    given_up::{GivenUp, Request},
     journal::{Journal, Note},
     phase::Phase,
     recovery::Interrupted,
 };
 use crate::{
     history::{Entry, History},
-    host::{ApplyOptions, Backend, Host, HostError, Query},
+    host::{ApplyOptions, Backend, Host, HostError, Query, Retrieved},
     ports::{self, Bridges, Memory, Reattached, ovs},
     probes::{Counted, Prober, Target},
     secrets,
@@ -56,9 +60,57 @@ pub struct Change {
     /// The policies that ask for the change, with their generations. The probes of their first tries
     /// count again.
     pub policies: BTreeMap<String, i64>,
+    /// The owners that ask for the change, or all whose wishes it repairs. If it cuts the node off,
+    /// the agent notes it for them before it rolls back.
+    pub askers: BTreeMap<Owner, Asker>,
     /// True if the state must be applied even where the host already looks as desired. A report
     /// does not show everything that an apply changes, such as a missing profile of NetworkManager.
     pub always: bool,
+}
+
+/// One of the owners of a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asker {
+    /// What it asks for.
+    pub request: Request,
+    /// The probes that it brings.
+    pub probes: Vec<Target>,
+}
+
+impl Change {
+    /// Returns the owners that this failure is blamed on: those that bring the probe that failed, or
+    /// all if none does.
+    fn blamed(&self, failure: &Failure) -> Vec<(&Owner, &Asker)> {
+        let brings = |asker: &Asker| {
+            let mut probes = asker.probes.iter();
+            probes.any(|target| failure.probe.as_deref() == Some(&*target.to_string()))
+        };
+        let all = self.askers.iter();
+        let bringing: Vec<_> = all.clone().filter(|(_, asker)| brings(asker)).collect();
+        match bringing.is_empty() {
+            true => all.collect(),
+            false => bringing,
+        }
+    }
+
+    /// Notes a change that has cut the node off before it is rolled back: an agent that is killed
+    /// after that must not make the change once more.
+    fn give_up(&self, dir: &StateDir, failure: &Failure) {
+        if !failure.has_cut_off() || self.askers.is_empty() {
+            return;
+        }
+        let noted = GivenUp::load(dir).and_then(|mut given_up| {
+            for (owner, asker) in self.blamed(failure) {
+                let failure = failure.clone().without(&self.secrets);
+                given_up.add(owner.clone(), asker.request.clone(), failure);
+            }
+            given_up.save(dir)
+        });
+        // A folder that cannot be written must not keep the host as it is.
+        if let Err(error) = noted {
+            tracing::warn!(%error, "another process of the agent may make the change again");
+        }
+    }
 }
 
 /// The result of a transaction.
@@ -154,14 +206,16 @@ impl Transactor {
                 None => return Ok(Done::Nothing),
             }
         }
-        change.secrets.extend(secrets::values(&before, places));
+        change
+            .secrets
+            .extend(secrets::values(&before.state, places));
         let folder = |error: state_dir::Error| Failure::new(Phase::Plan, error.to_string());
         let mut counted = Counted::load(&self.dir).map_err(folder)?;
         let choice = self
             .prober
             .choose(
                 &*self.host,
-                &before,
+                &before.state,
                 &change.probes,
                 &counted.of(&change.policies),
             )
@@ -191,7 +245,7 @@ impl Transactor {
             Err(mut failure) => {
                 failure.left_out = left_out;
                 if failure.phase == Phase::Probe {
-                    let window = self.window_after_rollback(change.desired.state(), &before);
+                    let window = self.window_after_rollback(change.desired.state(), &before.state);
                     self.ask_again(&mut failure, &choice.counted, window).await;
                 }
                 Err(failure)
@@ -202,7 +256,13 @@ impl Transactor {
             .map(|_| ())
             .map_err(|failure| failure.clone().without(&change.secrets).to_string());
         let desired = change.desired.clone();
-        self.remember(&change.what, outcome, before, desired, &change.secrets);
+        self.remember(
+            &change.what,
+            outcome,
+            before.state,
+            desired,
+            &change.secrets,
+        );
         done
     }
 
@@ -252,12 +312,12 @@ impl Transactor {
         }
     }
 
-    /// The state before, with secrets. `None` if the host is as desired.
+    /// The host before, with secrets. `None` if it is as desired.
     async fn needed(
         &self,
         change: &Change,
         places: &BTreeSet<Place>,
-    ) -> Result<Option<NetworkState>, Failure> {
+    ) -> Result<Option<Retrieved>, Failure> {
         let read = self
             .host
             .retrieve(Query {
@@ -285,8 +345,8 @@ impl Transactor {
         if !change.always && before.backend.changes(desired, &current).is_empty() {
             return Ok(None);
         }
-        match before.backend {
-            Backend::NetworkManager { .. } | Backend::Kernel => Ok(Some(before.state)),
+        match &before.backend {
+            Backend::NetworkManager { .. } | Backend::Kernel => Ok(Some(before)),
             Backend::ReadOnly { why } => Err(Failure::new(
                 Phase::Plan,
                 format!("the network of this host can only be read: {why}"),
@@ -297,17 +357,19 @@ impl Transactor {
     async fn change(
         &self,
         change: &Change,
-        before: &NetworkState,
+        before: &Retrieved,
         probes: &[Target],
     ) -> Result<(), Failure> {
         let states = States {
-            before: before.clone(),
+            before: before.state.clone(),
             desired: change.desired.clone(),
             note: change.note.clone(),
         };
         let mut journal = Journal::begin(&self.dir, &change.what, &states)
             .map_err(|error| Failure::new(Phase::Checkpoint, error.to_string()))?;
         if let Err(failure) = self.under_journal(&mut journal, change, probes).await {
+            let failure = of_lifelines(failure, change, before);
+            change.give_up(&self.dir, &failure);
             // Where it is not known how the host is, the journal stays: the next start cleans up.
             self.undo(&mut journal, &failure, &states).await?;
             if let Err(error) = Journal::end_before(&self.dir) {
@@ -519,6 +581,22 @@ impl Transactor {
     }
 }
 
+/// The failure with the interfaces that the node needs, if NetworkManager or the kernel had begun to
+/// change them: no probe says whether that has cut the node off.
+fn of_lifelines(failure: Failure, change: &Change, before: &Retrieved) -> Failure {
+    if !matches!(failure.phase, Phase::Apply | Phase::Verify) {
+        return failure;
+    }
+    let current = state::value(&before.state);
+    let effects = before.backend.effects(&change.desired, &current);
+    // Only the cluster knows the addresses of a node.
+    let touched = lifelines::touched(&effects, &current, &BTreeSet::new());
+    match lifelines::warning(&touched) {
+        Some(warning) => failure.on_lifeline(&warning),
+        None => failure,
+    }
+}
+
 /// The bridges that a state names.
 pub(crate) fn bridges(state: &NetworkState) -> Bridges {
     let of = |kind: InterfaceType| {
@@ -533,5 +611,68 @@ pub(crate) fn bridges(state: &NetworkState) -> Bridges {
     Bridges {
         linux: of(InterfaceType::LinuxBridge),
         ovs: of(InterfaceType::OvsBridge),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Peer;
+
+    #[test]
+    fn a_failed_probe_is_blamed_on_those_who_bring_it_or_else_on_all() {
+        let asker = |peers: &[&str]| Asker {
+            probes: peers
+                .iter()
+                .map(|host| {
+                    Target::Peer(Peer::Icmp {
+                        host: (*host).into(),
+                    })
+                })
+                .collect(),
+            ..Asker::default()
+        };
+        let policy = |name: &str| Owner::Policy(name.into());
+        let change = Change {
+            askers: BTreeMap::from([
+                (policy("careful"), asker(&["192.0.2.1"])),
+                (policy("other"), asker(&["192.0.2.2"])),
+                (Owner::Node, asker(&[])),
+            ]),
+            ..Change::default()
+        };
+        let blamed = |failure: Failure| -> Vec<Owner> {
+            let blamed = change.blamed(&failure).into_iter();
+            blamed.map(|(owner, _)| owner.clone()).collect()
+        };
+        let all: Vec<Owner> = change.askers.keys().cloned().collect();
+        assert_eq!(
+            blamed(Failure::probe("icmp 192.0.2.1", "no answer")),
+            [policy("careful")]
+        );
+        assert_eq!(blamed(Failure::probe("API server", "no answer")), all);
+        assert_eq!(blamed(Failure::new(Phase::Verify, "another MTU")), all);
+    }
+
+    /// The agent may be killed before it has rolled back.
+    #[test]
+    fn a_change_that_has_cut_the_node_off_is_noted_before_its_rollback() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = StateDir::open(folder.path()).unwrap();
+        let owner = Owner::Policy("cut".into());
+        let asker = Asker::default();
+        let change = Change {
+            askers: BTreeMap::from([(owner.clone(), asker.clone())]),
+            secrets: vec!["s3cret".into()],
+            ..Change::default()
+        };
+        let noted = || {
+            let given_up = GivenUp::load(&dir).unwrap();
+            given_up.failure(&owner, &asker.request).cloned()
+        };
+        change.give_up(&dir, &Failure::new(Phase::Verify, "eth1 has another MTU"));
+        assert_eq!(noted(), None);
+        change.give_up(&dir, &Failure::probe("API server", "no s3cret answer"));
+        assert_eq!(noted().unwrap().message, "no <hidden> answer");
     }
 }

@@ -6,7 +6,11 @@ use serde_json::Value;
 use tokio::time::Instant;
 use weft_api::node_network::{Decision, Outcome};
 use weft_node_network::{
-    blame::blame, claims::Owner, desired::Desired, merge::Merged, secrets, state,
+    blame::blame,
+    claims::{Layer, Owner},
+    desired::Desired,
+    merge::Merged,
+    secrets, state,
 };
 
 use super::{
@@ -19,7 +23,7 @@ use crate::{
     observe::Observer,
     probes::Target,
     secrets as cluster_secrets,
-    transaction::{Change, Done, Failure, Phase, bridges},
+    transaction::{Asker, Change, Done, Failure, Phase, bridges},
 };
 
 impl Pass<'_> {
@@ -102,6 +106,7 @@ impl Pass<'_> {
         // writes it down together with the change.
         let noted = self.noted(open);
         let note = noted.note().map_err(|error| unblamed(error.to_string()))?;
+        let askers = self.askers(open);
         let generation = |item: &Item| (item.wish.policy.clone(), item.wish.generation);
         let change = Change {
             desired,
@@ -115,6 +120,7 @@ impl Pass<'_> {
                 .filter(|item| open.contains(&item.wish.owner()))
                 .map(generation)
                 .collect(),
+            askers,
             always: self.brings_something_new(),
         };
         let _hold = settings.observer.as_ref().map(Observer::hold);
@@ -153,6 +159,35 @@ impl Pass<'_> {
         }
     }
 
+    /// Returns the owners that bring something new, or else those whose wishes are repaired.
+    fn askers(&self, open: &BTreeSet<Owner>) -> BTreeMap<Owner, Asker> {
+        let asker = |item: &Item| {
+            let asker = Asker {
+                request: item.wish.request(),
+                probes: item.probes().collect(),
+            };
+            (item.wish.owner(), asker)
+        };
+        let is_new = |item: &&Item| open.contains(&item.wish.owner());
+        let mut askers: BTreeMap<_, _> = self.items.iter().filter(is_new).map(asker).collect();
+        if let Some(own) = self.new_own() {
+            askers.insert(Owner::Node, self.enactor.own_asker(own.state.clone()));
+        }
+        if !askers.is_empty() {
+            return askers;
+        }
+        let repaired = self.items.iter().filter(|item| item.is_repaired());
+        let own = self.own.iter();
+        let own = own.map(|own| (Owner::Node, self.enactor.own_asker(own.state.clone())));
+        repaired.map(asker).chain(own).collect()
+    }
+
+    /// Returns the node's own wish unless this process has fulfilled it.
+    fn new_own(&self) -> Option<&Layer> {
+        let own = self.own.as_ref();
+        own.filter(|own| self.enactor.own_done.as_ref() != Some(&own.state))
+    }
+
     /// Notes on those who took part which probes did not count.
     fn note_left_out(&mut self, open: &BTreeSet<Owner>, left_out: &[String]) {
         for item in self
@@ -185,12 +220,13 @@ impl Pass<'_> {
     }
 
     pub(super) fn succeed(&mut self, open: &BTreeSet<Owner>) {
+        let mut had_failed = false;
         for item in self
             .items
             .iter_mut()
             .filter(|item| open.contains(&item.wish.owner()))
         {
-            self.enactor.attempts.done(&item.wish.policy);
+            had_failed |= self.enactor.attempts.done(&item.wish.owner());
             let message = if item.wish.decision == Decision::Revert {
                 status::REVERTED
             } else {
@@ -212,8 +248,11 @@ impl Pass<'_> {
         }
         if let Some(own) = &self.own {
             self.enactor.own_done = Some(own.state.clone());
-            self.enactor.own_is_done();
+            had_failed |= self.enactor.attempts.done(&Owner::Node);
             self.report.own = Some(Ok(()));
+        }
+        if had_failed {
+            self.enactor.save_attempts();
         }
     }
 
@@ -235,15 +274,12 @@ impl Pass<'_> {
                     .any(|item| item.wish.owner() == *owner && item.aside.drifted.is_some())
         });
         if blamed.is_empty() {
-            blamed.clone_from(open);
-        }
-        if blamed.is_empty() {
-            let corrected = self.items.iter().filter(|item| {
-                item.aside.drifted.is_some()
-                    && item.standing == Standing::Done
-                    && item.wish.corrects_drift()
-            });
-            blamed = corrected.map(|item| item.wish.owner()).collect();
+            // Each of them alone may cut the node off once more.
+            let are_all_suspects = failure.has_cut_off() || open.is_empty();
+            blamed = match are_all_suspects {
+                true => self.askers(open).into_keys().collect(),
+                false => open.clone(),
+            };
         }
         let own_is_meant = blamed.is_empty() || blamed.contains(&Owner::Node);
         if own_is_meant && let Some(own) = self.own.take() {
@@ -266,11 +302,11 @@ impl Pass<'_> {
             if !cleared.contains(&item.wish.owner()) {
                 continue;
             }
-            if let Some((count, wait)) = self
-                .enactor
-                .attempts
-                .resume(&item.wish, self.enactor.settings.retries)
-            {
+            if let Some((count, wait)) = self.enactor.attempts.resume(
+                &item.wish.owner(),
+                &item.wish.request(),
+                self.enactor.settings.retries,
+            ) {
                 let message = retrying(
                     &item.wish.policy,
                     message,
@@ -292,41 +328,32 @@ impl Pass<'_> {
                 .get(&item.wish.policy)
                 .map_or_else(state::empty, |applied| applied.desired.clone());
             item.rendered.desired = kept;
-            let (count, again) = self.enactor.attempts.failed(
-                &item.wish,
-                self.enactor.settings.retries,
-                Instant::now(),
-            );
+            let (owner, request) = (item.wish.owner(), item.wish.request());
+            let (retries, attempts) = (self.enactor.settings.retries, &mut self.enactor.attempts);
+            let now = Instant::now();
+            let earlier = item.wish.earlier_tries();
+            let count = attempts.failed(&owner, &request, earlier, retries, now);
             let counts = BTreeMap::from([(item.wish.generation.to_string(), i64::from(count))]);
             item.wish_retry_count(counts);
-            let max = self.enactor.settings.retries.max;
             let outages = match failure.is_outage {
-                true => self.enactor.attempts.outage(&item.wish.policy),
+                true => attempts.outage(&owner),
                 false => 0,
             };
-            let state = if again && failure.may_pass(outages) {
-                waits.push(
-                    self.enactor
-                        .attempts
-                        .wait(&item.wish, Instant::now())
-                        .unwrap_or_default(),
-                );
-                let message = retrying(&item.wish.policy, &failure.to_string(), count, max);
+            let outcome = status::outcome(failure);
+            let state = if count < retries.max && failure.may_pass(outages) {
+                waits.push(attempts.wait(&owner, &request, now).unwrap_or_default());
+                let message = retrying(&item.wish.policy, &failure.to_string(), count, retries.max);
                 State::Retrying { message }
             } else {
+                attempts.give_up(owner, request, failure.clone());
                 State::Failed {
                     message: failure.to_string(),
                 }
             };
-            let outcome = status::outcome(failure);
-            if matches!(state, State::Failed { .. }) {
-                self.enactor
-                    .attempts
-                    .give_up(&item.wish.policy, &state, &outcome);
-            }
             item.standing = Standing::Failed;
             item.settled = Some((state, Some(outcome)));
         }
+        self.enactor.save_attempts();
         waits.into_iter().for_each(|wait| self.again_in(wait));
         any && (self.items.iter().any(Item::is_open) || self.own.is_some())
     }

@@ -83,15 +83,18 @@ impl Pass<'_> {
             },
         }
         item.aside.filtered = filtered(&item.wish, &item.rendered.desired, &self.bridge_filter);
-        if item.is_open()
-            && let Some((state, outcome)) = self.enactor.attempts.given_up(&item.wish)
-        {
+        let (owner, request) = (item.wish.owner(), item.wish.request());
+        // The status may not have it yet, also where a repair of drift has cut the node off.
+        let may_be_tried = item.standing != Standing::Failed && item.settled.is_none();
+        if may_be_tried && let Some(failure) = self.enactor.attempts.given_up(&owner, &request) {
             item.rendered.desired = kept();
             item.standing = Standing::Failed;
-            item.settled = Some((state.clone(), Some(outcome.clone())));
+            let message = failure.to_string();
+            item.settled = Some((State::Failed { message }, Some(status::outcome(failure))));
         }
+        let now = Instant::now();
         if item.is_open()
-            && let Some(wait) = self.enactor.attempts.wait(&item.wish, Instant::now())
+            && let Some(wait) = self.enactor.attempts.wait(&owner, &request, now)
         {
             item.rendered.desired = kept();
             item.standing = Standing::Failed;

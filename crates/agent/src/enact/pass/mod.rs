@@ -46,6 +46,13 @@ impl Item {
     fn is_open(&self) -> bool {
         self.standing == Standing::Open && self.settled.is_none()
     }
+
+    /// Reports whether its drift is corrected in this reconcile.
+    fn is_repaired(&self) -> bool {
+        self.aside.drifted.is_some()
+            && self.standing == Standing::Done
+            && self.wish.corrects_drift()
+    }
 }
 
 pub(super) struct Pass<'a> {
@@ -89,8 +96,8 @@ impl<'a> Pass<'a> {
         };
         let mut report = Report::default();
         enactor.own_retry = inputs.own_retry.map(str::to_owned);
-        if inputs.own.is_none() {
-            enactor.own_is_done();
+        if inputs.own.is_none() && enactor.attempts.done(&Owner::Node) {
+            enactor.save_attempts();
         }
         let own = inputs
             .own
@@ -197,7 +204,7 @@ impl<'a> Pass<'a> {
         }
         self.succeed(&open);
         for item in &mut self.items {
-            if item.standing == Standing::Done && item.wish.corrects_drift() {
+            if item.is_repaired() {
                 item.aside.drifted = None;
             }
         }
@@ -215,6 +222,8 @@ impl<'a> Pass<'a> {
             Some(why) => {
                 tracing::warn!(%failure, "lost NetworkManager in the middle of a change");
                 self.enactor.is_unclean = true;
+                // NetworkManager has ended, and not the change has cut the node off.
+                self.enactor.save_attempts();
                 self.wait(&why);
                 false
             }

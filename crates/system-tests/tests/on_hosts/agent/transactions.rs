@@ -340,6 +340,93 @@ async fn a_state_of_one_node_that_cuts_it_off_is_tried_once() {
     assert!(!routes.contains("172.31.0.99"), "{routes}");
 }
 
+/// No probe is asked after a change that NetworkManager could not make.
+#[tokio::test]
+async fn a_failed_change_of_the_card_that_the_node_needs_is_tried_once() {
+    let (weft, _agent) = installation().await;
+    let begun = changes_begun(&weft);
+    let group = json!({
+        "name": "v0", "type": "veth", "state": "up", "mac-address": "01:00:5E:00:00:01",
+        "veth": {"peer": "v1"}
+    });
+    let needed = json!({"name": "eth0", "type": "ethernet", "state": "up", "mtu": 1400});
+    let desired = json!({"interfaces": [group, needed]});
+    weft.apply(&policy("both", json!({"desiredState": desired})))
+        .await
+        .unwrap();
+    let failed = wait_enactment(&weft, "node-1", "both", "Failing").await;
+    let failing = condition(&failed, "Failing");
+    assert_eq!(failing["reason"], "FailedToConfigure", "{failing}");
+    let message = failing["message"].as_str().unwrap();
+    let why =
+        "this changes eth0, which carries the default route, so the agent does not try it again";
+    assert!(message.contains(why), "{message}");
+    assert_eq!(failed["status"]["outcome"]["phase"], "Verify");
+    // Another policy makes the agent look at all of them.
+    weft.apply(&policy(
+        "harmless",
+        json!({"desiredState": mtu("eth2", 1400)}),
+    ))
+    .await
+    .unwrap();
+    wait_policy(&weft, "harmless", "Available").await;
+    assert_eq!(changes_begun(&weft), begun + 2);
+    assert_eq!(
+        link(weft.host("node-1").unwrap(), "eth0").await["mtu"],
+        1500
+    );
+}
+
+/// The agent reads the objects before a change, and a change can last.
+#[tokio::test]
+async fn a_policy_that_goes_while_another_one_fails_is_not_applied() {
+    let (weft, _agent) = installation().await;
+    let host = weft.host("node-1").unwrap();
+    let begun = changes_begun(&weft);
+    let apply = async |name: &str, desired: Value| {
+        let policy = policy(name, json!({"desiredState": desired}));
+        weft.apply(&policy).await.unwrap();
+    };
+    // Both policies are granted when the agent looks again.
+    let first = Halt::at(host, "Apply");
+    apply("first", mtu("eth2", 1400)).await;
+    first.reached().await;
+    let both = Halt::at(host, "Plan");
+    apply(
+        "missing",
+        json!({"interfaces": [{"name": "eth77", "type": "ethernet", "state": "up"}]}),
+    )
+    .await;
+    apply("deleted", mtu("eth1", 1400)).await;
+    wait_granted(&weft, "missing").await;
+    wait_granted(&weft, "deleted").await;
+    drop(first);
+    wait_enactment(&weft, "node-1", "first", "Available").await;
+    both.reached().await;
+    for policy in ["missing", "deleted"] {
+        let progressing = wait_enactment(&weft, "node-1", policy, "Progressing").await;
+        assert_eq!(condition(&progressing, "Failing")["status"], "Unknown");
+    }
+    weft.lab()
+        .kubectl(&["delete", "nncp", "deleted"])
+        .await
+        .unwrap();
+    wait_until("its enactment is gone", async || {
+        match weft.get("nnce", "node-1.deleted").await.unwrap() {
+            None => Ok(()),
+            Some(enactment) => Err(enactment.to_string()),
+        }
+    })
+    .await;
+    drop(both);
+    let failed = wait_enactment(&weft, "node-1", "missing", "Failing").await;
+    assert_eq!(failed["status"]["outcome"]["phase"], "Plan");
+    apply("last", bridge("br1")).await;
+    wait_policy(&weft, "last", "Available").await;
+    assert_eq!(link(host, "eth1").await["mtu"], 1500);
+    assert_eq!(changes_begun(&weft), begun + 2);
+}
+
 /// A probe that a policy brings keeps the others from nothing but what they broke themselves.
 #[tokio::test]
 async fn a_failed_probe_first_counts_against_the_policy_that_brought_it() {
@@ -490,7 +577,8 @@ async fn a_policy_is_taken_back_and_one_that_contradicts_waits() {
     .await;
 }
 
-/// An agent that is killed in a phase says in which, and the policy is done in the end.
+/// An agent that is killed in a phase says in which, and the policy is done in the end. If a probe
+/// had failed by then, a person must ask for it.
 #[tokio::test]
 async fn a_killed_agent_goes_on_and_says_so() {
     let (weft, mut agent) = installation().await;
@@ -522,7 +610,22 @@ async fn a_killed_agent_goes_on_and_says_so() {
         if phase == "Rollback" {
             weft.lab().mend_api(host).unwrap();
         }
+        let begun = changes_begun(&weft);
         agent = start_agent(&weft).await;
+        if phase == "Rollback" {
+            // The probe has had its say, and is not asked whether it was right.
+            let failed = wait_enactment(&weft, "node-1", &name, "Failing").await;
+            let outcome = &failed["status"]["outcome"];
+            assert_eq!(
+                (outcome["phase"].as_str(), outcome["probe"].as_str()),
+                (Some("Probe"), Some("API server")),
+                "{outcome}"
+            );
+            wait_policy(&weft, &name, "Degraded").await;
+            assert_eq!(changes_begun(&weft), begun, "nothing is tried again");
+            let again = json!({"metadata": {"annotations": {"weft.network/retry": "1"}}});
+            weft.patch("nncp", &name, &again).await.unwrap();
+        }
         let done = wait_enactment(&weft, "node-1", &name, "Available").await;
         let outcome = &done["status"]["outcome"];
         if phase == "Plan" {
