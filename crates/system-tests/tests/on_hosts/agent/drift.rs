@@ -136,44 +136,44 @@ async fn drift_is_corrected_or_reported() {
 }
 
 /// The host reports each of these settings in another spelling. A comparison of the words would find
-/// drift each time, and apply the policy again.
+/// drift each time, and report it or apply the policy again.
 #[tokio::test]
 async fn a_setting_that_the_host_reports_in_another_spelling_is_applied_once() {
     let weft = Installation::start(HostLab::builder().hosts(1).cards(4))
         .await
         .unwrap();
     let host = weft.host("node-1").unwrap();
-    let spellings = json!({
-        "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy",
-        "metadata": {"name": "spellings"},
-        "spec": {"desiredState": {
-            "interfaces": [{
-                "name": "br7", "type": "linux-bridge", "state": "up", "mtu": "1400",
-                "mac-address": "02:00:00:00:0A:0B", "lldp": {"enabled": 0},
-                "bridge": {
-                    "options": {
-                        "multicast-router": 1, "mac-ageing-time": "200",
-                        "stp": {"enabled": "no"}
-                    },
-                    // Not every kernel filters VLANs on bridges.
-                    "port": [{"name": "eth1", "stp-path-cost": "90", "vlan": {}}]
-                }
-            }, {
-                "name": "eth3", "type": "ethernet", "state": "up",
-                "lldp": {"enabled": 1}, "accept-all-mac-addresses": 1
-            }],
-            "route-rules": {"config": [{
-                "ip-from": "192.0.2.0/24", "route-table": "100", "priority": "1000",
-                "fwmark": "0x20", "fwmask": "0xFF"
-            }]}
-        }}
+    let desired = json!({
+        "interfaces": [{
+            "name": "br7", "type": "linux-bridge", "state": "up", "mtu": "1400",
+            "mac-address": "02:00:00:00:0A:0B", "lldp": {"enabled": 0},
+            "bridge": {
+                "options": {
+                    "multicast-router": 1, "mac-ageing-time": "200", "stp": {"enabled": "no"}
+                },
+                // Not every kernel filters VLANs on bridges.
+                "port": [{"name": "eth1", "stp-path-cost": "90", "vlan": {}}]
+            }
+        }, {
+            "name": "eth3", "type": "ethernet", "state": "up",
+            "lldp": {"enabled": 1}, "accept-all-mac-addresses": 1
+        }],
+        "route-rules": {"config": [{
+            "ip-from": "192.0.2.0/24", "route-table": "100", "priority": "1000",
+            "fwmark": "0x20", "fwmask": "0xFF"
+        }]}
     });
-    weft.apply(&spellings.to_string()).await.unwrap();
-    wait_policy(&weft, "spellings", "Available").await;
-    let begun = changes_begun(&weft);
+    let apply = async |name: &str, drift: &str| {
+        let policy = json!({
+            "apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy",
+            "metadata": {"name": name}, "spec": {"desiredState": desired, "drift": drift}
+        });
+        weft.apply(&policy.to_string()).await.unwrap();
+        wait_policy(&weft, name, "Available").await;
+    };
     // Each of these makes the agent compare the host with its policies. A change would have a
     // checkpoint of its own.
-    for number in 0..5 {
+    let look = async |number: u32| {
         let link = format!("seen{number}");
         host.ip(&format!(
             "link add {link} type veth peer name peer{number}\n"
@@ -186,14 +186,26 @@ async fn a_setting_that_the_host_reports_in_another_spelling_is_applied_once() {
             network.contains(&link).then_some(()).ok_or(network)
         })
         .await;
+    };
+    apply("corrected", "correct").await;
+    let begun = changes_begun(&weft);
+    for number in 0..5 {
+        look(number).await;
     }
+    apply("reported", "report").await;
+    look(5).await;
     weft.apply(&address("other", "eth2", "198.51.100.1", "correct"))
         .await
         .unwrap();
     wait_policy(&weft, "other", "Available").await;
-    assert_eq!(changes_begun(&weft), begun + 1);
-    let enactment = weft.get("nnce", "node-1.spellings").await.unwrap().unwrap();
-    assert_ne!(condition(&enactment, "Drifted")["status"], "True");
+    // Each new policy is applied once.
+    assert_eq!(changes_begun(&weft), begun + 2);
+    for policy in ["corrected", "reported"] {
+        let enactment = weft.get("nnce", &format!("node-1.{policy}")).await;
+        let enactment = enactment.unwrap().unwrap();
+        let drifted = condition(&enactment, "Drifted");
+        assert_ne!(drifted["status"], "True", "{policy}: {drifted}");
+    }
 }
 
 #[tokio::test]

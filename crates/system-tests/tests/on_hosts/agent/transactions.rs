@@ -340,6 +340,60 @@ async fn a_state_of_one_node_that_cuts_it_off_is_tried_once() {
     assert!(!routes.contains("172.31.0.99"), "{routes}");
 }
 
+/// A first try may have broken the peer for good, so that it proves nothing for the next one.
+#[tokio::test]
+async fn a_probe_of_the_first_try_counts_until_another_generation() {
+    let (weft, mut agent) = installation().await;
+    let host = weft.host("node-1").unwrap();
+    let begun = changes_begun(&weft);
+    let careful = |desired: Value| {
+        let probes = json!([{"icmp": {"host": "192.0.2.7"}}]);
+        policy(
+            "careful",
+            json!({"desiredState": desired, "probes": probes}),
+        )
+    };
+    let ended = async |phase: &str| {
+        wait_until(&format!("the policy has failed in {phase}"), async || {
+            let enactment = weft.get("nnce", "node-1.careful").await.unwrap();
+            let enactment = enactment.ok_or("it is not there")?;
+            let outcome = enactment["status"]["outcome"].clone();
+            let has_failed = condition(&enactment, "Failing")["status"] == "True"
+                && condition(&enactment, "Progressing")["status"] == "False";
+            match has_failed && outcome["phase"] == phase {
+                true => Ok(outcome["message"].to_string()),
+                false => Err(enactment["status"].to_string()),
+            }
+        })
+        .await
+    };
+    host.ip("address add 192.0.2.7/32 dev lo\n").await.unwrap();
+    weft.apply(&careful(cut())).await.unwrap();
+    ended("Probe").await;
+    assert_eq!(changes_begun(&weft), begun + 1);
+
+    host.ip("address delete 192.0.2.7/32 dev lo\n")
+        .await
+        .unwrap();
+    agent.kill().unwrap();
+    let _agent = start_agent(&weft).await;
+    let again = json!({"metadata": {"annotations": {"weft.network/retry": "1"}}});
+    weft.patch("nncp", "careful", &again).await.unwrap();
+    let message = ended("Plan").await;
+    let why = "icmp 192.0.2.7 was within reach before the first try and is not now, so nothing is changed";
+    assert!(message.contains(why), "{message}");
+    assert_eq!(changes_begun(&weft), begun + 1);
+
+    weft.apply(&careful(mtu("eth2", 1400))).await.unwrap();
+    wait_policy(&weft, "careful", "Available").await;
+    let done = wait_enactment(&weft, "node-1", "careful", "Available").await;
+    let left_out = condition(&done, "ProbesLeftOut");
+    assert_eq!(left_out["reason"], "OutOfReachBefore", "{left_out}");
+    let message = left_out["message"].as_str().unwrap();
+    assert!(message.contains("icmp 192.0.2.7: "), "{message}");
+    assert_eq!(changes_begun(&weft), begun + 2);
+}
+
 /// No probe is asked after a change that NetworkManager could not make.
 #[tokio::test]
 async fn a_failed_change_of_the_card_that_the_node_needs_is_tried_once() {
