@@ -120,13 +120,18 @@ mod tests {
 
     use super::*;
 
-    /// The kernel's timer of a connection from this port, as /proc/net/tcp has it (proc(5)): 2 for
-    /// keepalive, 0 for none, and its time in hundredths of a second.
-    fn timer(port: u16) -> Option<(String, u64)> {
+    /// The kernel's timer of a connection between these ports, as /proc/net/tcp has it (proc(5)): 2
+    /// for keepalive, 0 for none, and its time in hundredths of a second. Connections to other ports
+    /// can have the same local one.
+    fn timer(local: u16, remote: u16) -> Option<(String, u64)> {
         let table = fs::read_to_string("/proc/net/tcp").unwrap();
         let line = table.lines().find(|line| {
-            let local = line.split_whitespace().nth(1).unwrap_or_default();
-            local.ends_with(&format!(":{port:04X}"))
+            let mut addresses = line.split_whitespace().skip(1);
+            let mut is_at = |port: u16| {
+                let address = addresses.next().unwrap_or_default();
+                address.ends_with(&format!(":{port:04X}"))
+            };
+            is_at(local) && is_at(remote)
         })?;
         let (kind, time) = line.split_whitespace().nth(5)?.split_once(':')?;
         Some((kind.to_owned(), u64::from_str_radix(time, 16).ok()?))
@@ -145,7 +150,7 @@ mod tests {
             .await
             .unwrap();
         wait_until("the keepalive timer runs", async || {
-            match timer(peer.port()) {
+            match timer(peer.port(), address.port()) {
                 Some((kind, time)) if kind == "02" && time <= KEEPALIVE.as_secs() * 100 => Ok(()),
                 other => Err(format!("{other:?}")),
             }
