@@ -76,8 +76,8 @@ impl Wish {
         Owner::Policy(self.policy.clone())
     }
 
-    /// The request that a failure ends: a policy that is taken back, or that gets another value of
-    /// the node, asks for another state of the host.
+    /// The request that a failure ends: a policy that gets another value of the node asks for another
+    /// state of the host.
     pub fn request(&self) -> Request {
         let values = self
             .granted
@@ -86,7 +86,6 @@ impl Wish {
         Request {
             wish: json!({
                 "generation": self.generation,
-                "decision": self.decision,
                 "values": values,
             }),
             retry: self.retry.clone(),
@@ -343,17 +342,13 @@ mod tests {
     }
 
     #[test]
-    fn a_way_back_and_another_value_of_the_node_are_other_requests() {
+    fn another_value_of_the_node_is_another_request() {
         let values = |name: &str| NodeValues {
             name: Some(name.into()),
             ..NodeValues::default()
         };
         let first = wish(Some(values("node-1")));
         assert_eq!(first.request(), wish(Some(values("node-1"))).request());
-        let back = Wish {
-            decision: Decision::Revert,
-            ..first.clone()
-        };
         let again = Wish {
             retry: Some("now".into()),
             ..first.clone()
@@ -362,7 +357,7 @@ mod tests {
             generation: first.generation + 1,
             ..first.clone()
         };
-        for other in [back, again, corrected, wish(Some(values("node-2")))] {
+        for other in [again, corrected, wish(Some(values("node-2")))] {
             assert_ne!(other.request(), first.request(), "{other:?}");
         }
     }

@@ -16,8 +16,8 @@ const FILE: &str = "given-up.json";
 /// annotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// The generation of a policy with the decision and the values of the node, or the node's own
-    /// desired state. Secrets are references.
+    /// The generation of a policy and the values of the node for it, or the node's own desired state.
+    /// Secrets are references.
     pub wish: Value,
     /// The value of the annotation that asks for another try.
     pub retry: Option<String>,

@@ -340,30 +340,6 @@ async fn a_state_of_one_node_that_cuts_it_off_is_tried_once() {
     assert!(!routes.contains("172.31.0.99"), "{routes}");
 }
 
-/// What was applied before is taken back, however its last generation has ended.
-#[tokio::test]
-async fn a_policy_that_has_failed_is_taken_back_when_it_is_deleted() {
-    let (weft, _agent) = installation().await;
-    let host = weft.host("node-1").unwrap();
-    let back = |desired: Value| {
-        let spec = json!({"desiredState": desired, "onDelete": "revert"});
-        policy("back", spec)
-    };
-    weft.apply(&back(mtu("eth1", 1400))).await.unwrap();
-    wait_policy(&weft, "back", "Available").await;
-    let missing = json!({"interfaces": [{"name": "eth77", "type": "ethernet", "state": "up"}]});
-    weft.apply(&back(missing)).await.unwrap();
-    wait_policy(&weft, "back", "Degraded").await;
-    let failed = wait_enactment(&weft, "node-1", "back", "Failing").await;
-    assert_eq!(failed["status"]["outcome"]["phase"], "Plan", "{failed}");
-    assert_eq!(link(host, "eth1").await["mtu"], 1400);
-    weft.lab()
-        .kubectl(&["delete", "nncp", "back", "--timeout=120s"])
-        .await
-        .unwrap();
-    assert_eq!(link(host, "eth1").await["mtu"], 1500);
-}
-
 /// A first try may have broken the peer for good, so that it proves nothing for the next one.
 #[tokio::test]
 async fn a_probe_of_the_first_try_counts_until_another_generation() {
