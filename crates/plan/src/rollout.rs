@@ -149,18 +149,26 @@ fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn is_starting(pod: &Value) -> bool {
-    // Volumes and network are there. Some releases of Kubernetes lack the condition, or set it only
-    // after they have pulled the images.
-    let is_prepared = Live::of(pod)
-        .condition("PodReadyToStartContainers")
-        .is_some_and(|condition| condition["status"] == "True");
+    // True once volumes and network are there. A kubelet before Kubernetes 1.29 sets it only with a
+    // feature gate, and some set it only after they have pulled the images.
+    let prepared = Live::of(pod).condition("PodReadyToStartContainers");
+    let prepared = prepared.map(|condition| text(condition, "status"));
+    // The kubelet sets it to False, too, when a pod has lost its sandbox, for example by a reboot of
+    // its node (KEP-3085). The containers of such a pod have run before, in a former sandbox, and a
+    // pod that has ended needs none.
+    let has_ended = ["Failed", "Succeeded"].contains(&text(&pod["status"], "phase"));
+    let lost_sandbox = prepared == Some("False") && !has_ended;
     let has_not_run = |container: &Value| {
-        STARTING.contains(&text(&container["state"]["waiting"], "reason"))
-            && container["lastState"]["terminated"].is_null()
+        let state = &container["state"];
+        let waits = STARTING.contains(&text(&state["waiting"], "reason"));
+        match lost_sandbox {
+            true => waits || !state["terminated"].is_null(),
+            false => waits && container["lastState"]["terminated"].is_null(),
+        }
     };
     // The kubelet has seen a pod once it reports about its containers.
     let is_seen = containers(pod).next().is_some();
-    is_seen && !is_prepared && containers(pod).all(has_not_run)
+    is_seen && prepared != Some("True") && containers(pod).all(has_not_run)
 }
 
 fn trouble(pod: &Value) -> Option<Trouble> {
@@ -897,6 +905,66 @@ mod tests {
             json!({"containerStatuses": [waits("ImagePullBackOff")]})
         ));
         assert!(!starts(json!({})), "no kubelet has seen it");
+    }
+
+    /// A pod whose node was started again: the kubelet reports this about its container.
+    fn restarted(container: Value, prepared: &str, phase: &str) -> PodView {
+        pod(json!({
+            "phase": phase,
+            "conditions": [{"type": "PodReadyToStartContainers", "status": prepared}],
+            "containerStatuses": [container]
+        }))
+    }
+
+    #[test]
+    fn a_pod_that_has_lost_its_sandbox_starts_whatever_its_containers_did() {
+        let crash = json!({"exitCode": 255, "reason": "Unknown"});
+        let ended = json!({"name": "c", "state": {"terminated": crash}});
+        let creating = json!({
+            "name": "c", "state": {"waiting": {"reason": "ContainerCreating"}},
+            "lastState": {"terminated": crash}
+        });
+        for container in [&ended, &creating] {
+            let starts =
+                |prepared, phase| restarted(container.clone(), prepared, phase).is_starting;
+            assert!(starts("False", "Running"), "{container}");
+            assert!(!starts("True", "Running"), "it crashes: {container}");
+            assert!(!starts("False", "Failed"), "it needs none: {container}");
+            assert!(!starts("False", "Succeeded"), "it needs none: {container}");
+        }
+        let runs = json!({"name": "c", "state": {"running": {}}});
+        assert!(!restarted(runs, "False", "Running").is_starting);
+    }
+
+    #[test]
+    fn the_event_of_a_lost_sandbox_counts_and_not_the_exit_code_before() {
+        let workload = daemon_set(json!({
+            "observedGeneration": 2, "desiredNumberScheduled": 1, "updatedNumberScheduled": 1,
+            "numberAvailable": 0
+        }));
+        let ended = json!({
+            "name": "c", "state": {"terminated": {"exitCode": 255, "reason": "Unknown"}}
+        });
+        let stuck = restarted(ended, "False", "Running");
+        let asked = unexplained(&workload, [&stuck]).expect("its events are of interest");
+        let event = json!({
+            "reason": "FailedCreatePodSandBox", "message": "no CNI plugin bridge",
+            "lastTimestamp": "2026-01-01T00:00:00Z"
+        });
+        let explained = [asked.with_trouble(held_up(&[event]).unwrap())];
+        let state = rollout(
+            &workload,
+            with_causes([&stuck], &explained),
+            &[],
+            Timestamp::MIN,
+        );
+        let Rollout::Progressing { message, .. } = state else {
+            panic!("{state:?}");
+        };
+        let (_, cause) = message
+            .split_once("FailedCreatePodSandBox: ")
+            .expect(&message);
+        assert_eq!(cause, "no CNI plugin bridge");
     }
 
     #[test]

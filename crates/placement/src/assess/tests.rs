@@ -523,6 +523,30 @@ fn a_job_has_the_cause_of_its_pods_events_or_of_its_last_failure() {
 }
 
 #[test]
+fn a_pod_of_a_job_that_has_lost_its_sandbox_has_the_cause_of_its_events() {
+    let resource = resource(&json!({}));
+    let mut world = namespace();
+    world.settle(&resource, |_| {});
+    let labels = json!({"batch.kubernetes.io/job-name": "placement-db-sync"});
+    let before = json!({"exitCode": 255, "reason": "Unknown"});
+    let lost = json!({
+        "phase": "Pending",
+        "conditions": [{"type": "PodReadyToStartContainers", "status": "False"}],
+        "initContainerStatuses": [{"name": "db-sync", "state": {"terminated": before}}]
+    });
+    let network = "failed to find plugin \"bridge\"";
+    let world = world
+        .with_pod("a", &labels, "2026-01-01T00:00:01Z", lost)
+        .held_up_by("a", "FailedCreatePodSandBox", network);
+    let message =
+        format!("DBsync job still running: pod a on node-1: FailedCreatePodSandBox: {network}");
+    assert_eq!(
+        said(&look(&resource, &world), Step::DbSync),
+        ("False", "Requested", &*message)
+    );
+}
+
+#[test]
 fn a_job_whose_next_pod_starts_after_a_failure_keeps_its_place() {
     let resource = resource(&json!({}));
     let mut world = namespace();

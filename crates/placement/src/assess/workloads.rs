@@ -173,11 +173,12 @@ impl Walk<'_> {
 
     fn trouble_of(&self, pod: &Value) -> Option<String> {
         let view = PodView::of(pod)?;
-        let own = last_words(pod).or_else(|| view.trouble.clone());
-        let trouble = match own {
-            None if view.is_starting => self.world.held_up(&view),
-            own => own,
-        }?;
+        // A pod that has lost its sandbox has the trouble of its life before that, too.
+        let by_events = view.is_starting.then(|| self.world.held_up(&view));
+        let trouble = by_events
+            .flatten()
+            .or_else(|| last_words(pod))
+            .or_else(|| view.trouble.clone())?;
         let who = view.human();
         Some(format!("{who}: {}: {}", trouble.reason, trouble.message))
     }
