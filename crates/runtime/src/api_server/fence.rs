@@ -40,7 +40,7 @@ impl Fence {
     }
 
     /// Lets writes pass until then.
-    pub(crate) fn open_until(&self, deadline: BootInstant) {
+    pub fn open_until(&self, deadline: BootInstant) {
         *self.lock() = Some(deadline);
     }
 
