@@ -421,10 +421,14 @@ impl Domain {
                 leader.ghost(&self.lease),
                 how_to_free(&self.lease)
             )),
-            Some(leader) => style.bad(&format!(
-                "no leader: {} has not renewed its lease since {:.0}",
-                leader.identity, leader.renewed
-            )),
+            Some(leader) => {
+                let since = leader.renewed.map(|time| format!(" since {time:.0}"));
+                style.bad(&format!(
+                    "no leader: {} has not renewed its lease{}",
+                    leader.identity,
+                    since.unwrap_or_default()
+                ))
+            }
             None if !self.presence.is_leader_known => "its leader is not known".to_owned(),
             None => style.bad("no leader: no operator is at work"),
         };

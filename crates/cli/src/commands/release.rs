@@ -343,12 +343,13 @@ async fn idle(online: &Online, site: &Site, account: &Account) -> Result<()> {
         account.note(&note)?;
     }
     if let Lead::By(leader) = lead {
+        let renewed = leader.renewed.map(|time| format!(" after {time:.0}"));
         bail!(
-            "{} leads {} still: wait until it has stopped. If it has crashed, its lease runs out {} s after {:.0}",
+            "{} leads {} still: wait until it has stopped. If it has crashed, its lease runs out {} s{}",
             leader.identity,
             site.entry.name,
             leader.lasts.as_secs(),
-            leader.renewed
+            renewed.unwrap_or_default()
         );
     }
     Ok(())

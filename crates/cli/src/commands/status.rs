@@ -294,7 +294,7 @@ impl Seen {
                 .leader
                 .as_ref()
                 .filter(|_| domain.alive)
-                .and_then(|leader| leader.renewed.checked_add(leader.lasts).ok());
+                .and_then(|leader| leader.renewed?.checked_add(leader.lasts).ok());
             let rollouts = domain
                 .resources
                 .iter()

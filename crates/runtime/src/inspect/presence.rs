@@ -206,8 +206,9 @@ pub struct Leader {
     /// True if the holder is nobody: no operator of Weft, and no pod of the operator's namespace.
     /// False for a user who may not read pods.
     pub is_ghost: bool,
-    /// When it last renewed its lease, by its own clock.
-    pub renewed: Timestamp,
+    /// When it last renewed its lease, by its own clock. `None` if the Lease does not say it: another
+    /// user has written it, since each operator does.
+    pub renewed: Option<Timestamp>,
     /// How long the lease lasts from then on, as far as candidates trust it.
     pub lasts: SignedDuration,
 }
@@ -215,7 +216,8 @@ pub struct Leader {
 impl Leader {
     /// Reports whether the holder leads: it is no ghost, and the Lease has not expired.
     pub fn is_alive(&self, now: Timestamp) -> bool {
-        !self.is_ghost && now.duration_since(self.renewed) <= self.lasts
+        let is_recent = |renewed| now.duration_since(renewed) <= self.lasts;
+        !self.is_ghost && self.renewed.is_some_and(is_recent)
     }
 
     /// Returns why nobody leads by this Lease, whose holder is a ghost, for people.
@@ -292,7 +294,9 @@ fn leader_of(lease: &Value) -> Option<Leader> {
             .filter(|identity| !identity.is_empty())?
             .to_owned(),
         is_ghost: false,
-        renewed: spec["renewTime"].as_str()?.parse().ok()?,
+        renewed: spec["renewTime"]
+            .as_str()
+            .and_then(|time| time.parse().ok()),
         lasts: trusted(lease).try_into().ok()?,
     })
 }
@@ -380,6 +384,9 @@ mod tests {
         }))
         .unwrap();
         assert!(!ghost.is_alive("2026-01-01T00:05:01Z".parse().unwrap()));
+        let timeless = json!({"spec": {"holderIdentity": "ghost", "leaseDurationSeconds": 30}});
+        let timeless = leader_of(&timeless).expect("somebody holds it");
+        assert!(!timeless.is_alive("2026-01-01T00:00:00Z".parse().unwrap()));
     }
 
     #[test]

@@ -235,15 +235,7 @@ async fn look(
                 .as_ref()
                 .map(|seen| now.duration_since(seen.since))
                 .unwrap_or_default();
-            let is_of_this_pod = config
-                .pod
-                .as_ref()
-                .is_some_and(|pod| holder(&live).starts_with(pod));
-            let free = holder(&live).is_empty()
-                || is_of_this_pod
-                || holder(&live) == config.identity
-                || idle > trusted(&live);
-            if !free {
+            if !is_free(config, &live, idle) {
                 return Ok(None);
             }
             let wanted = record(config, Some(&live));
@@ -257,6 +249,17 @@ async fn look(
         since: Instant::now(),
     });
     Ok(Some(asked))
+}
+
+/// Reports whether a candidate may take a lease, or renew it. The record has not changed for `idle`, by
+/// the candidate's own clock.
+fn is_free(config: &LeaseConfig, lease: &Value, idle: Duration) -> bool {
+    let holder = holder(lease);
+    let is_of_this_pod = config
+        .pod
+        .as_ref()
+        .is_some_and(|pod| holder.starts_with(pod));
+    holder.is_empty() || is_of_this_pod || holder == config.identity || idle > trusted(lease)
 }
 
 /// How long a candidate takes an idle lease for held: as long as the lease itself says, and not
@@ -372,6 +375,24 @@ mod tests {
         ] {
             let lease = json!({"spec": {"leaseDurationSeconds": seconds}});
             assert_eq!(trusted(&lease), Duration::from_secs(trusts), "{lease}");
+        }
+    }
+
+    #[test]
+    fn a_candidate_takes_the_lease_of_a_ghost_after_the_longest_duration() {
+        let config = LeaseConfig {
+            namespace: "n".into(),
+            name: "weft-addons".into(),
+            identity: "weft_000000ab".into(),
+            pod: Some("weft-operator-1_uid_".into()),
+            duration: Duration::from_secs(30),
+        };
+        let held_by = |holder: &str| json!({"spec": {"holderIdentity": holder, "leaseDurationSeconds": 2_000_000_000}});
+        let just_after = LONGEST + Duration::from_millis(1);
+        assert!(!is_free(&config, &held_by("ghost"), LONGEST));
+        assert!(is_free(&config, &held_by("ghost"), just_after));
+        for mine in ["", "weft_000000ab", "weft-operator-1_uid_000000cd"] {
+            assert!(is_free(&config, &held_by(mine), Duration::ZERO), "{mine}");
         }
     }
 

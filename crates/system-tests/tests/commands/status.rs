@@ -194,6 +194,15 @@ async fn a_lease_whose_holder_is_no_pod_is_a_problem() {
     });
     assert!(is_reported, "{json:#}");
 
+    // The Lease may lack the time, too.
+    let timeless = json!({"spec": {"renewTime": null}});
+    cluster
+        .patch(kinds::LEASE, NAMESPACE, "weft-addons", timeless)
+        .await;
+    let timeless = weft(&cluster, &["status"]).await.ended(3);
+    assert!(timeless.stdout.contains(&problem), "{timeless:?}");
+    cluster.apply(&ghost_lease()).await;
+
     // A user who may not read pods cannot know it, and gets no alarm.
     let podless = podless(&cluster).await;
     wait_until("the user may read the Lease", async || {
