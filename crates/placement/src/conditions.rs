@@ -7,7 +7,7 @@ use jiff::{Timestamp, Unit};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use weft_api::placement::Condition;
 use weft_plan::{
-    dropped, escape,
+    Drift, drift, dropped, escape,
     health::{self, Cause, Health},
 };
 
@@ -352,7 +352,7 @@ pub fn blocked(
     let steps = previous
         .iter()
         .filter(|known| !health::TYPES.contains(&known.type_.as_str()))
-        .filter(|known| known.type_ != dropped::CONDITION)
+        .filter(|known| ![drift::CONDITION, dropped::CONDITION].contains(&known.type_.as_str()))
         .cloned();
     // Weft does nothing until a person acts.
     let health = Health::Unknown(state.cause());
@@ -367,13 +367,35 @@ pub fn blocked(
 /// The condition of a PlacementAPI of which the API server drops fields. It comes after all others,
 /// since `kubectl get` shows the first one.
 pub fn fields_dropped(previous: &[Condition], message: &str, now: Timestamp) -> Condition {
-    let state = State::new("True", None, dropped::REASON, message);
+    holding(dropped::CONDITION, dropped::REASON, message, previous, now)
+}
+
+/// The condition of a PlacementAPI some of whose objects others keep different. It comes after the
+/// steps, too. `None` if there are no such objects.
+pub fn drifted(previous: &[Condition], drift: &[Drift], now: Timestamp) -> Option<Condition> {
+    let reasons = drift::resisting(drift);
+    let (reason, _) = reasons.first()?;
+    let texts: Vec<_> = reasons.iter().map(|(_, text)| text.as_str()).collect();
+    let message = escape::text(&texts.join("\n")).into_owned();
+    Some(holding(drift::CONDITION, reason, &message, previous, now))
+}
+
+/// A condition next to the steps, which exists only while it holds. If it says the same as before, it
+/// keeps its time.
+fn holding(
+    name: &str,
+    reason: &str,
+    message: &str,
+    previous: &[Condition],
+    now: Timestamp,
+) -> Condition {
+    let state = State::new("True", None, reason, message);
     let known = previous
         .iter()
-        .find(|known| known.type_ == dropped::CONDITION && State::of(known) == state);
+        .find(|known| known.type_ == name && State::of(known) == state);
     let since = known.and_then(|known| known.last_transition_time.clone());
     let second = || Time(now.round(Unit::Second).unwrap_or(now));
-    state.into_condition(dropped::CONDITION, since.unwrap_or_else(second))
+    state.into_condition(name, since.unwrap_or_else(second))
 }
 
 /// The conditions of a verdict except for Ready, which has a severity here.
@@ -394,6 +416,8 @@ fn time(condition: &Condition) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use weft_plan::{Deviation, Difference, ObjectKey, What, kinds};
+
     use super::*;
 
     fn at(second: i64) -> Timestamp {
@@ -464,6 +488,49 @@ mod tests {
             steps.set(step, State::ready("fine"));
         }
         assert!(steps.conditions(&[first], at(2))[0].status == "True");
+    }
+
+    #[test]
+    fn an_object_that_others_keep_different_has_a_condition() {
+        let altered = |by: &str| Drift {
+            unit: "placement".to_owned(),
+            object: ObjectKey::new(kinds::DEPLOYMENT, "openstack", "placement"),
+            deviation: Deviation::Altered {
+                differences: vec![Difference {
+                    path: "spec.x".to_owned(),
+                    what: What::Changed {
+                        live: "theirs".into(),
+                        desired: "ours".into(),
+                    },
+                }],
+                by: vec![by.to_owned()],
+            },
+        };
+        assert_eq!(drifted(&[], &[], at(1)), None);
+        let first = drifted(&[], &[altered("policy \"a\"")], at(1)).unwrap();
+        let names = "Deployment openstack/placement (spec.x is \"theirs\" instead of \"ours\"; policy \"a\" may do it)";
+        assert_eq!(
+            (
+                first.type_.as_str(),
+                first.status.as_str(),
+                first.reason.as_deref()
+            ),
+            ("Drifted", "True", Some("Altered"))
+        );
+        assert!(
+            first.message.as_deref().unwrap().ends_with(names),
+            "{first:?}"
+        );
+        let before = std::slice::from_ref(&first);
+        let again = drifted(before, &[altered("policy \"a\"")], at(9));
+        assert_eq!(again.as_ref(), Some(&first));
+        let other = drifted(before, &[altered("policy \"b\"")], at(9)).unwrap();
+        assert_ne!(other.last_transition_time, first.last_transition_time);
+        let blocked = blocked(before, "Forbidden", "may not look", at(9));
+        assert!(
+            blocked.iter().all(|one| one.type_ != "Drifted"),
+            "{blocked:?}"
+        );
     }
 
     #[test]

@@ -7,7 +7,6 @@ use serde_json::Value;
 use weft_api::Condition;
 
 use crate::{
-    Deviation, Drift,
     drift::{self, PAUSE_ANNOTATION},
     escape,
     health::whole_seconds,
@@ -90,7 +89,7 @@ pub fn conditions(report: &Report, previous: &Value, now: Timestamp) -> Vec<Cond
             .as_ref()
             .map(|paused| ("Paused", paused_by(paused, report.removing))),
     );
-    verdicts.extend((!report.drift.is_empty()).then(|| ("Drifted", drifted(report))));
+    verdicts.extend((!report.drift.is_empty()).then(|| (drift::CONDITION, drifted(report))));
     verdicts
         .iter()
         .map(|(name, verdict)| condition(name, verdict, report.generation, &previous, now))
@@ -184,44 +183,26 @@ fn paused_by(paused: &Paused, removing: bool) -> Verdict {
 }
 
 fn drifted(report: &Report) -> Verdict {
-    let (asked_for, resisting): (Vec<_>, Vec<_>) =
-        report.drift.iter().cloned().partition(Drift::is_asked_for);
-    let (altered, contested): (Vec<_>, Vec<_>) = resisting
-        .into_iter()
-        .partition(|drift| matches!(drift.deviation, Deviation::Altered { .. }));
+    let asked_for: Vec<_> = report
+        .drift
+        .iter()
+        .filter(|drift| drift.is_asked_for())
+        .cloned()
+        .collect();
     let (reason, why) = match report.paused {
         Some(_) => ("ResourcePaused", "the resource is paused"),
         None => ("Reported", "driftPolicy is Report"),
     };
-    let count = |drift: &[Drift]| match drift.len() {
-        1 => "1 object is not as it should be".to_owned(),
-        count => format!("{count} objects are not as they should be"),
-    };
-    let verb = |drift: &[Drift]| if drift.len() == 1 { "is" } else { "are" };
     let mut parts = Vec::new();
     if !asked_for.is_empty() {
-        let (count, verb, names) = (
-            count(&asked_for),
-            verb(&asked_for),
-            drift::human(&asked_for),
-        );
+        let (count, names) = (drift::count(&asked_for), drift::human(&asked_for));
+        let verb = if asked_for.len() == 1 { "is" } else { "are" };
         parts.push((
             reason,
             format!("{count} and {verb} left so, since {why}: {names}"),
         ));
     }
-    if !altered.is_empty() {
-        let (count, names) = (count(&altered), drift::human(&altered));
-        parts.push(("Altered", format!(
-            "{count}, because an admission policy or webhook changes what Weft applies. Weft applies it again when a policy or webhook changes, and after pauses of up to 5 minutes where it cannot see that: {names}"
-        )));
-    }
-    if !contested.is_empty() {
-        let (count, names) = (count(&contested), drift::human(&contested));
-        parts.push(("Contested", format!(
-            "{count}, because another client writes a field again each time. Weft repairs it after pauses of up to 5 minutes, until the other one stops: {names}"
-        )));
-    }
+    parts.extend(drift::resisting(&report.drift));
     let reason = parts.first().map(|(reason, _)| *reason).unwrap_or_default();
     let texts: Vec<_> = parts.into_iter().map(|(_, text)| text).collect();
     verdict(true, reason, texts.join("\n"))
@@ -475,7 +456,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::{
-        Difference, ObjectKey, Problem, Refusal, What, kinds,
+        Deviation, Difference, Drift, ObjectKey, Problem, Refusal, What, kinds,
         report::{Blocked, Failure, UnitReport, WorkloadReport},
     };
     use serde_json::json;

@@ -15,6 +15,9 @@ use crate::{
     compare::shortened,
 };
 
+/// The type of the condition of a resource whose objects drifted. It exists only while it holds.
+pub const CONDITION: &str = "Drifted";
+
 /// Annotation on a resource: as long as it is there, nothing is written in its name but its status.
 /// The value is `true`.
 pub const PAUSE_ANNOTATION: &str = "weft.network/pause";
@@ -153,8 +156,9 @@ pub enum Deviation {
     Contested {
         /// The fields that differ.
         differences: Vec<Difference>,
-        /// The field manager of the client, as far as it is known.
-        by: String,
+        /// The contested ones of them, with the field manager that wrote each, as far as it is known.
+        /// The empty path is the whole object.
+        contested: Vec<(String, String)>,
     },
     /// It is there and not wanted any more.
     Unwanted,
@@ -287,13 +291,50 @@ impl Deviation {
                     suspects(by)
                 )
             }
-            Self::Contested { differences, by } if differences.iter().any(Difference::is_gone) => {
-                format!("deleted again and again by {by}")
-            }
-            Self::Contested { differences, by } => {
-                format!("{} by {by}", first(differences, Difference::instead))
+            Self::Contested {
+                differences,
+                contested,
+            } => {
+                let by = contested.first().map_or("", |(_, by)| by);
+                match differences.iter().any(Difference::is_gone) {
+                    true => format!("deleted again and again by {by}"),
+                    false => format!("{} by {by}", first(differences, Difference::instead)),
+                }
             }
         }
+    }
+}
+
+/// Returns the reasons of the condition Drifted with their messages, for the objects whose repairs do
+/// not last.
+#[must_use]
+pub fn resisting(drift: &[Drift]) -> Vec<(&'static str, String)> {
+    let (altered, contested): (Vec<_>, Vec<_>) = drift
+        .iter()
+        .filter(|drift| !drift.is_asked_for())
+        .cloned()
+        .partition(|drift| matches!(drift.deviation, Deviation::Altered { .. }));
+    let mut reasons = Vec::new();
+    if !altered.is_empty() {
+        let (count, names) = (count(&altered), human(&altered));
+        reasons.push(("Altered", format!(
+            "{count}, because an admission policy or webhook changes what Weft applies. Weft applies it again when a policy or webhook changes, and after pauses of up to 5 minutes where it cannot see that: {names}"
+        )));
+    }
+    if !contested.is_empty() {
+        let (count, names) = (count(&contested), human(&contested));
+        reasons.push(("Contested", format!(
+            "{count}, because another client writes a field again each time. Weft repairs it after pauses of up to 5 minutes, until the other one stops: {names}"
+        )));
+    }
+    reasons
+}
+
+/// Returns how many objects drifted, as the begin of a sentence.
+pub(crate) fn count(drift: &[Drift]) -> String {
+    match drift.len() {
+        1 => "1 object is not as it should be".to_owned(),
+        count => format!("{count} objects are not as they should be"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Prometheus metrics of the operator itself.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
     time::Duration,
 };
@@ -12,7 +12,7 @@ use prometheus_client::{
     registry::Registry,
 };
 use serde_json::Value;
-use weft_plan::{Kind, Live, condition};
+use weft_plan::{Deviation, Drift, Kind, Live, condition};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabel {
@@ -40,6 +40,10 @@ struct PassLabel {
 /// Bounds from a reconcile without changes to one that waits for a request.
 const PASS_SECONDS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 2.0, 5.0, 15.0];
 
+/// How many series of contested fields a domain has, or a namespace of PlacementAPIs. A gauge with a
+/// series for each field must not grow with the clients that write.
+const CONTESTED: usize = 50;
+
 /// All metrics. Clones share the same numbers.
 #[derive(Clone)]
 pub struct Metrics {
@@ -50,6 +54,8 @@ pub struct Metrics {
     pass_seconds: Family<DomainLabel, Histogram, fn() -> Histogram>,
     leading: Family<DomainLabel, Gauge>,
     drifted: Family<DomainLabel, Gauge>,
+    /// The objects that `drifted` counts, by domain and namespace.
+    drifted_in: Arc<Mutex<HashMap<(&'static str, String), usize>>>,
     gauges: Arc<Mutex<HashMap<&'static str, Gauge<f64, AtomicU64>>>>,
     families: Arc<Mutex<HashMap<&'static str, Labelled>>>,
 }
@@ -108,6 +114,7 @@ impl Default for Metrics {
             pass_seconds: Family::new_with_constructor(|| Histogram::new(PASS_SECONDS)),
             leading: Family::default(),
             drifted: Family::default(),
+            drifted_in: Arc::default(),
             gauges: Arc::default(),
             families: Arc::default(),
         };
@@ -192,11 +199,47 @@ impl Metrics {
             .set(leads.into());
     }
 
-    /// How many objects of the domain are not as they should be and are left so.
-    pub fn drifted(&self, domain: &'static str, objects: usize) {
+    /// Sets the gauges about objects that are not as they should be and are left so. These are all of
+    /// the domain, or all of its resources in `namespace`.
+    pub fn drifted<'a>(
+        &self,
+        domain: &'static str,
+        namespace: Option<&str>,
+        drift: impl IntoIterator<Item = &'a Drift>,
+    ) {
+        let (mut objects, mut series) = (0, BTreeSet::new());
+        for drift in drift {
+            objects += 1;
+            series.extend(contested(domain, drift));
+        }
+        let all = {
+            let mut drifted = self
+                .drifted_in
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            drifted.insert((domain, namespace.unwrap_or_default().to_owned()), objects);
+            let of_domain = drifted.iter().filter(|((name, _), _)| *name == domain);
+            of_domain.map(|(_, objects)| *objects).sum::<usize>()
+        };
         self.drifted
             .get_or_create(&DomainLabel { domain })
-            .set(i64::try_from(objects).unwrap_or(i64::MAX));
+            .set(i64::try_from(all).unwrap_or(i64::MAX));
+        self.set_where(
+            "weft_contested_fields",
+            "1 while another client writes the field again each time that it is repaired",
+            |labels| {
+                labels.iter().all(|(label, value)| match *label {
+                    "domain" => value == domain,
+                    "namespace" => namespace.is_none_or(|namespace| value == namespace),
+                    _ => true,
+                })
+            },
+            series
+                .into_iter()
+                .take(CONTESTED)
+                .map(|labels| (labels, 1))
+                .collect(),
+        );
     }
 
     /// Sets a gauge of a domain, under the name that the original's users know.
@@ -311,10 +354,29 @@ impl Metrics {
     }
 }
 
+/// Returns the labels of the contested fields of an object.
+fn contested(domain: &'static str, drift: &Drift) -> Vec<Labels> {
+    let Deviation::Contested { contested, .. } = &drift.deviation else {
+        return Vec::new();
+    };
+    let object = &drift.object;
+    let labels = |(field, manager): &(String, String)| {
+        vec![
+            ("domain", domain.to_owned()),
+            ("kind", object.kind.kind.to_owned()),
+            ("namespace", object.namespace.clone().unwrap_or_default()),
+            ("name", object.name.clone()),
+            ("field", field.clone()),
+            ("manager", manager.clone()),
+        ]
+    };
+    contested.iter().map(labels).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use weft_plan::kinds;
+    use weft_plan::{ObjectKey, kinds};
 
     use super::*;
 
@@ -393,5 +455,79 @@ mod tests {
                 "stalled{namespace=\"two\",name=\"a\"} 1",
             ]
         );
+    }
+
+    /// A ConfigMap whose fields one client writes again each time.
+    fn fight(namespace: &str, name: &str, fields: &[&str]) -> Drift {
+        let by = |field: &&str| ((*field).to_owned(), "image-updater".to_owned());
+        Drift {
+            unit: String::new(),
+            object: ObjectKey::new(kinds::CONFIG_MAP, namespace, name),
+            deviation: Deviation::Contested {
+                differences: Vec::new(),
+                contested: fields.iter().map(by).collect(),
+            },
+        }
+    }
+
+    fn drift(metrics: &Metrics) -> Vec<String> {
+        let text = metrics.text();
+        let lines = text
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter(|line| line.contains("contested") || line.contains("drifted"));
+        let mut lines: Vec<_> = lines.map(str::to_owned).collect();
+        lines.sort();
+        lines
+    }
+
+    #[test]
+    fn a_contested_field_has_a_series_until_its_fight_ends() {
+        let metrics = Metrics::default();
+        let missing = Drift {
+            deviation: Deviation::Missing,
+            ..fight("n", "m", &[])
+        };
+        metrics.drifted("addons", None, &[fight("n", "c", &["data.k"]), missing]);
+        metrics.drifted("placement", Some("one"), &[fight("one", "c", &["data.k"])]);
+        metrics.drifted("placement", Some("two"), &[fight("two", "c", &["data.k"])]);
+        let series = |domain: &str, namespace: &str| {
+            format!(
+                r#"weft_contested_fields{{domain="{domain}",kind="ConfigMap",namespace="{namespace}",name="c",field="data.k",manager="image-updater"}} 1"#
+            )
+        };
+        let count = |domain: &str, objects: usize| {
+            format!(r#"weft_drifted_objects{{domain="{domain}"}} {objects}"#)
+        };
+        assert_eq!(
+            drift(&metrics),
+            [
+                series("addons", "n"),
+                series("placement", "one"),
+                series("placement", "two"),
+                count("addons", 2),
+                count("placement", 2),
+            ]
+        );
+        metrics.drifted("addons", None, &[]);
+        metrics.drifted("placement", Some("one"), &[]);
+        assert_eq!(
+            drift(&metrics),
+            [
+                series("placement", "two"),
+                count("addons", 0),
+                count("placement", 1),
+            ]
+        );
+    }
+
+    #[test]
+    fn contested_fields_have_a_bounded_number_of_series() {
+        let metrics = Metrics::default();
+        let names: Vec<_> = (0..100).map(|number| format!("data.k{number}")).collect();
+        let fields: Vec<_> = names.iter().map(String::as_str).collect();
+        metrics.drifted("addons", None, &[fight("n", "c", &fields)]);
+        let series = drift(&metrics);
+        assert_eq!(series.len(), CONTESTED + 1, "{series:#?}");
     }
 }

@@ -56,6 +56,7 @@ pub mod proxy;
 mod relay;
 mod reset;
 pub mod services;
+pub mod skips;
 mod stages;
 mod stored;
 pub mod usage;

@@ -824,7 +824,7 @@ fn every_metric_is_listed_and_nothing_else() {
         }
         metrics.extend(all(
             text,
-            r#"\(\s*"((?:kubevirt_cnao|weft_placement|weft_resource|weft_agent|weft_node)_\w+)""#,
+            r#"\(\s*"((?:kubevirt_cnao|weft_placement|weft_resource|weft_agent|weft_node|weft_contested)_\w+)""#,
         ));
     }
     let listed: BTreeSet<String> = Document::rows(status_page().section("Metrics"))

@@ -106,6 +106,7 @@ impl Place {
                         settled: true,
                         ..Assessment::default()
                     },
+                    None,
                 )
                 .await?;
                 Ok(Left::Something(deadline))

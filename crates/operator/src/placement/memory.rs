@@ -8,7 +8,7 @@ use std::{
 
 use weft_placement::world::Question;
 use weft_plan::{
-    ObjectKey,
+    Drift, ObjectKey,
     report::{Failure, FailureClass},
 };
 use weft_runtime::reconcile::retry::{Pause, Retries};
@@ -20,8 +20,8 @@ use super::tasks::Tasks;
 pub(super) struct Memory {
     pub asked: BTreeSet<Question>,
     pub failures: BTreeMap<ObjectKey, Failure>,
-    /// Objects that others keep different, and that do their task all the same.
-    pub held: BTreeSet<ObjectKey>,
+    /// Objects that others keep different. Those that may not do their task are failures, too.
+    pub held: Vec<Drift>,
     pub retries: Arc<Retries>,
     pub tasks: Tasks,
     /// Anything that failed and is no object's.

@@ -19,7 +19,7 @@ use weft_placement::{
     peers::{Claim, database::RandomBytes},
 };
 use weft_plan::{
-    Domain, Live, Manifest, ObjectKey, Owner, Step, Unit, drift, kinds, manager, owned,
+    Domain, Drift, Live, Manifest, ObjectKey, Owner, Step, Unit, drift, kinds, manager, owned,
     report::{Failure, FailureClass},
 };
 use weft_runtime::{
@@ -72,7 +72,7 @@ impl Place {
                     .steps
                     .set(Aspect::Input, Aspect::Input.fails(message));
                 // Tried again with everything else.
-                let _ = self.report(resource, &assessment).await;
+                let _ = self.report(resource, &assessment, None).await;
                 memory.retry(Some(FailureClass::Bug))
             }
         }
@@ -104,6 +104,8 @@ impl Place {
         }
         if Live::of(resource).is_being_deleted() {
             memory.quiet().await;
+            memory.retries.depart();
+            memory.held.clear();
             let owner = Owner::of(&*self.domain, resource);
             let view = View::new(self, &owner, memory).departing();
             let done = self.depart(resource, &view).await;
@@ -210,7 +212,8 @@ impl Place {
                 let key = key.clone();
                 return self.refused(resource, assessment, &key, error).await;
             }
-            self.report(&self.latest(resource), &assessment).await?;
+            self.report(&self.latest(resource), &assessment, Some(&memory.held))
+                .await?;
         }
         self.metrics.passed(
             name,
@@ -223,7 +226,7 @@ impl Place {
         let again = memory
             .failures
             .keys()
-            .chain(&memory.held)
+            .chain(memory.held.iter().map(|held| &held.object))
             .filter_map(|key| memory.retries.due(key));
         let deadline = [assessment.deadline, next_look].into_iter().flatten();
         let deadline = deadline.min().map(instant);
@@ -240,22 +243,25 @@ impl Place {
         for manifest in wanted {
             let live = self.shared.lock().owned(manifest.key());
             if live.is_some() && objects.step(manifest, live.as_deref()) == Step::Keep {
-                memory.retries.is_right(manifest.key());
+                memory.retries.is_right(manifest);
                 continue;
             }
             match objects.ensure(manifest).await {
-                // Others have changed it, and it does its task all the same.
-                Ok(Outcome::Held(deviation, _)) if !deviation.harms() => {
-                    tracing::warn!(object = %manifest.key().human(), "{}", deviation.human());
-                    memory.held.insert(manifest.key().clone());
-                }
                 Ok(Outcome::Held(deviation, _)) => {
-                    let failure = Failure {
+                    // The others do their task all the same.
+                    if deviation.harms() {
+                        let failure = Failure {
+                            object: manifest.key().clone(),
+                            class: FailureClass::Refused,
+                            message: deviation.human(),
+                        };
+                        memory.failures.insert(manifest.key().clone(), failure);
+                    }
+                    memory.held.push(Drift {
+                        unit: self.domain.name().to_owned(),
                         object: manifest.key().clone(),
-                        class: FailureClass::Refused,
-                        message: deviation.human(),
-                    };
-                    memory.failures.insert(manifest.key().clone(), failure);
+                        deviation,
+                    });
                 }
                 Ok(_) => wrote = true,
                 Err(failure) => {
@@ -328,7 +334,8 @@ impl Place {
             // Without these two, status keeps the names of the objects that Weft still has to
             // release.
             (assessment.found.topology, assessment.found.credential) = (None, None);
-            self.report(&self.latest(resource), &assessment).await?;
+            self.report(&self.latest(resource), &assessment, None)
+                .await?;
         }
         Err(error)
     }

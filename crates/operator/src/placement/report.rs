@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use weft_api::placement::{Condition, PlacementApiStatus};
 use weft_placement::{Assessment, conditions, status::status};
-use weft_plan::{Domain, Live, dropped, health, kinds, manager, report::Blocked};
+use weft_plan::{Domain, Drift, Live, drift, dropped, health, kinds, manager, report::Blocked};
 use weft_runtime::{
     api_server::{clock, cluster::Error},
     reconcile::{events::Note, status::merge_patch},
@@ -13,17 +13,27 @@ use weft_runtime::{
 use super::{memory::Memory, place::Place, reconcile::key_of};
 
 impl Place {
-    /// Writes what an assessment leads to, if status does not say so already.
+    /// Writes what an assessment leads to, if status does not say so already. `held` are the objects
+    /// that others keep different. Without it, the condition about them stays as it is.
     pub(super) async fn report(
         &self,
         resource: &Value,
         assessment: &Assessment,
+        held: Option<&[Drift]>,
     ) -> Result<(), Error> {
         let generation = Live::of(resource).generation();
         let notice = dropped::notice(self.domain.name(), &self.common.lock().dropped());
         self.write_status(resource, |before| {
             let now = clock::now();
             let mut status = status(before, assessment, generation, now);
+            status.conditions.extend(match held {
+                Some(held) => conditions::drifted(&before.conditions, held, now),
+                None => before
+                    .conditions
+                    .iter()
+                    .find(|known| known.type_ == drift::CONDITION)
+                    .cloned(),
+            });
             let lost =
                 notice.map(|notice| conditions::fields_dropped(&before.conditions, &notice, now));
             status.conditions.extend(lost);
@@ -169,7 +179,8 @@ fn notes(before: &[Condition], after: &[Condition]) -> Vec<Note> {
     turned
         .filter(is_new)
         .map(|now| Note {
-            warning: now.status != "True" || now.type_ == dropped::CONDITION,
+            warning: now.status != "True"
+                || [drift::CONDITION, dropped::CONDITION].contains(&now.type_.as_str()),
             reason: now.type_.clone(),
             message: now.message.clone().unwrap_or_default(),
         })
@@ -242,8 +253,12 @@ mod tests {
             .collect();
         assert_eq!(told, [(true, "DBReady".to_owned(), "no more".to_owned())]);
         assert_eq!(notes(&after, &after), []);
-        let lost = [condition("FieldsDropped", "True", "", "fields get lost")];
-        assert!(notes(&[], &lost)[0].warning);
+        for aside in ["FieldsDropped", "Drifted"] {
+            let lost = [condition(aside, "True", "", "fields get lost")];
+            assert!(notes(&[], &lost)[0].warning, "{aside}");
+            let other = [condition(aside, "True", "", "another message")];
+            assert_eq!(notes(&lost, &other), [], "{aside}");
+        }
         let well = [condition("Ready", "True", "", "Setup complete")];
         assert_eq!(notes(&after, &well).len(), 1);
         assert_eq!(

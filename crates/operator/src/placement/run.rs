@@ -88,6 +88,11 @@ impl Work for Running {
             due = [due, next].into_iter().flatten().min();
         }
         self.place.watch_asked(asked);
+        self.place.metrics.drifted(
+            self.place.domain.name(),
+            Some(&self.place.namespace),
+            self.memories.values().flat_map(|memory| &memory.held),
+        );
         due
     }
 

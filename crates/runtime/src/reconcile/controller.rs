@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::{sync::watch as channel, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use weft_plan::{
-    Live, ObjectKey, ObjectSet, Owner, drift,
+    Drift, Live, ObjectKey, ObjectSet, Owner, drift,
     report::{Failure, FailureClass, Report, UnitReport},
 };
 
@@ -99,8 +99,8 @@ struct Memory {
     last_news: Option<Instant>,
     /// The findings about its deletion.
     course: Course,
-    /// How many objects were left as they should not be.
-    drifted: usize,
+    /// The objects that were left as they should not be.
+    drift: Vec<Drift>,
 }
 
 impl Memory {
@@ -255,8 +255,12 @@ impl Controller {
                 // The user has done something about it.
                 *memory = Memory {
                     course: std::mem::take(&mut memory.course),
+                    retries: Arc::new(memory.retries.next_generation()),
                     ..Memory::of(resource)
                 };
+            }
+            if is_deleted {
+                memory.retries.depart();
             }
             memory.due = self.reconcile_one(resource, memory).await;
         }
@@ -281,7 +285,8 @@ impl Controller {
         }
         self.context.metrics.drifted(
             self.context.domain.name(),
-            memories.values().map(|memory| memory.drifted).sum(),
+            None,
+            memories.values().flat_map(|memory| &memory.drift),
         );
         memories
             .values()
@@ -377,7 +382,7 @@ impl Controller {
             outcome = apply(&self.context, resource, &memory.retries).await;
         }
         self.context.metrics.passed(domain, outcome_name(&outcome));
-        memory.drifted = outcome.report.drift.len();
+        memory.drift.clone_from(&outcome.report.drift);
         let repairs = memory.retries.take_repairs();
         if !repairs.is_empty() {
             let about = Live::of(resource);

@@ -28,6 +28,10 @@ pub struct Note {
     pub message: String,
 }
 
+/// How many bytes of a message an event has, without the ellipsis of a longer one. The limit of
+/// events.k8s.io/v1 is 1,024.
+pub(crate) const LENGTH: usize = 1000;
+
 /// How long after an event an equal one counts as another of it: as long as kube's recorder
 /// remembers.
 const SERIES: Duration = Duration::from_secs(6 * 60);
@@ -209,11 +213,11 @@ fn notes(before: &Value, after: &Value) -> Vec<Note> {
     notes
 }
 
-/// The note of an event: without control characters, and of 1,024 bytes at most (events.k8s.io/v1).
+/// The note of an event: without control characters, and not longer than the API allows.
 fn noted(message: &str) -> String {
     let mut text = escape::text(message).into_owned();
-    if text.len() > 1000 {
-        let cut = (0..=1000)
+    if text.len() > LENGTH {
+        let cut = (0..=LENGTH)
             .rev()
             .find(|at| text.is_char_boundary(*at))
             .unwrap_or_default();

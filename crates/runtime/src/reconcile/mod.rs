@@ -19,6 +19,7 @@ pub(crate) mod outcome;
 mod prune;
 mod reach;
 mod recording;
+mod repairs;
 mod resistance;
 pub mod retry;
 pub mod run;

@@ -15,7 +15,7 @@ use weft_plan::{
     admission::Request,
     deletion, effective_body, is_kept_for_ever, kinds, leave_patch,
     report::{Failure, FailureClass},
-    step, take_patch, writer,
+    step, take_patch,
 };
 
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
     reconcile::{
         admission::{Admission, Finding},
         other_controller,
+        repairs::{self, Last},
         resistance::Altered,
         retry::{Attempt, Retries},
     },
@@ -288,6 +289,7 @@ impl Objects {
             && !retries.is_under_way(key)
         {
             retries.done(key);
+            retries.seen.there(manifest, true);
             return Ok(Outcome::Done);
         }
         let attempt = self.trial(manifest, step, known.as_deref());
@@ -488,6 +490,9 @@ impl Objects {
                     live.iter()
                         .filter(|live| self.has_label(live))
                         .for_each(|live| self.remember(live));
+                    if let Some(retries) = &self.retries {
+                        retries.seen.there(manifest, true);
+                    }
                     return Ok(Outcome::Done);
                 }
                 Step::Leave { why } => {
@@ -508,11 +513,14 @@ impl Objects {
                 let unlabelled = live.filter(|live| !self.has_label(live));
                 return Ok(Outcome::Held(deviation, unlabelled));
             }
-            let sent = Instant::now();
+            let before = Before {
+                live: live.as_deref(),
+                last: self.last(manifest),
+                sent: Instant::now(),
+            };
             match self.write(manifest, live.as_deref(), &wanted).await {
                 Ok(answer) => {
-                    let before = live.as_deref();
-                    return Ok(self.after(manifest, before, &wanted, &answer, sent).await);
+                    return Ok(self.after(manifest, &before, &wanted, &answer).await);
                 }
                 // Somebody wrote in between, or it is there and we did not know: look.
                 Err(e) if e.is_conflict() => last = Some(e),
@@ -544,22 +552,31 @@ impl Objects {
         ))
     }
 
+    /// Returns how the object of a manifest was seen last.
+    fn last(&self, manifest: &Manifest) -> Last {
+        self.retries
+            .as_ref()
+            .map_or(Last::Never, |retries| retries.seen.last(manifest))
+    }
+
     /// Returns the outcome of a write by the API server's answer, which admission may have changed.
     async fn after(
         &self,
         manifest: &Manifest,
-        before: Option<&Value>,
+        before: &Before<'_>,
         wanted: &Step,
         answer: &Value,
-        sent: Instant,
     ) -> Outcome {
-        let Some(retries) = self
-            .retries
-            .as_ref()
-            .filter(|_| manifest.mode() != Mode::CreateOnly)
-        else {
+        let Some(retries) = &self.retries else {
             return Outcome::Done;
         };
+        let &Before { live, last, sent } = before;
+        let key = manifest.key();
+        if manifest.mode() == Mode::CreateOnly {
+            retries.seen.there(manifest, true);
+            retries.repaired(repairs::message(key, wanted, live, last, &[]));
+            return Outcome::Done;
+        }
         let altered = match self.step(manifest, Some(answer)) {
             Step::Change { differences, .. }
                 if differences.iter().any(|one| one.what != What::Unowned) =>
@@ -567,30 +584,31 @@ impl Objects {
                 Some(Altered {
                     differences,
                     sent,
-                    finding: self.who_altered(manifest, before, answer).await,
+                    finding: self.who_altered(manifest, live, answer).await,
                 })
             }
             _ => None,
         };
+        // Only now: the answer shows which fields are as they should be.
+        let left = altered.as_ref().map_or(&[][..], |one| &one.differences);
+        retries.repaired(repairs::message(key, wanted, live, last, left));
+        retries.seen.there(manifest, altered.is_none());
         let gone = [Difference::gone()];
         let differences = match wanted {
-            Step::Change { differences, .. } if before.is_some() => &**differences,
+            Step::Change { differences, .. } if live.is_some() => &**differences,
             Step::Create => &gone,
             _ => &[],
         };
         let deviation = retries
             .resistance
             .repaired(manifest, differences, altered, Instant::now());
-        if let Some(deviation) = deviation {
-            let unlabelled = (!self.has_label(answer)).then(|| Arc::new(answer.clone()));
-            return Outcome::Held(deviation, unlabelled);
+        match deviation {
+            Some(deviation) => {
+                let unlabelled = (!self.has_label(answer)).then(|| Arc::new(answer.clone()));
+                Outcome::Held(deviation, unlabelled)
+            }
+            None => Outcome::Done,
         }
-        // Only now: the answer shows that the object is as it should be.
-        if let Some(repair) = before.and_then(|before| repair(manifest.key(), before, differences))
-        {
-            retries.repaired(repair);
-        }
-        Outcome::Done
     }
 
     /// Finds out who may have changed an object between the request and the API server's answer.
@@ -763,6 +781,9 @@ impl Objects {
     pub async fn delete(&self, key: &ObjectKey, uid: &str) -> Result<Option<Value>, Error> {
         let left = self.cluster.delete(key, uid).await?;
         tracing::info!(object = %key.human(), "deleted");
+        if let Some(retries) = &self.retries {
+            retries.seen.forget(key);
+        }
         self.metrics.wrote(self.domain.name(), "delete", key.kind);
         match &left {
             Some(left) => self.remember(left),
@@ -803,23 +824,6 @@ impl Objects {
     }
 }
 
-/// Names the field that another client has written, and the client. `None` if only Weft has written
-/// the fields: the configuration has changed then.
-fn repair(key: &ObjectKey, before: &Value, differences: &[Difference]) -> Option<String> {
-    let is_other = |difference: &&Difference| difference.what != What::Unowned;
-    let written =
-        |difference: &Difference| Some((difference.instead(), writer(before, &difference.path)?));
-    let (what, by) = differences.iter().filter(is_other).find_map(written)?;
-    let more = match differences.len() {
-        1 => String::new(),
-        count => format!(", and {} more", count - 1),
-    };
-    Some(format!(
-        "repaired {}: {what}, written by {by}{more}",
-        key.human()
-    ))
-}
-
 fn slow(object: &ObjectKey) -> Failure {
     let message =
         "the API server has not answered yet; an admission webhook may be slow".to_owned();
@@ -832,6 +836,16 @@ fn slow(object: &ObjectKey) -> Failure {
 
 fn is_being_deleted(live: &Value) -> bool {
     Live::of(live).is_being_deleted()
+}
+
+/// The state of an object before a write.
+struct Before<'a> {
+    /// The object, if it is there.
+    live: Option<&'a Value>,
+    /// How it was seen before that.
+    last: Last,
+    /// When the request was sent, at the earliest.
+    sent: Instant,
 }
 
 /// The state of an object before an attempt.

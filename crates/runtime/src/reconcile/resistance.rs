@@ -188,14 +188,27 @@ impl Resistance {
             return Some(altered.deviation());
         }
         if repaired.until.is_some_and(|until| now < until) {
-            let is_contested = |difference: &&Difference| {
-                repaired.all_contested || repaired.contested.contains(&difference.path)
+            let by = |difference: &Difference| {
+                let writer = live.and_then(|live| writer(live, &difference.path));
+                writer.unwrap_or_else(|| "another client".to_owned())
             };
-            if let Some(first) = differences.iter().find(is_contested) {
-                let by = live.and_then(|live| writer(live, &first.path));
+            let contested: Vec<_> = match repaired.all_contested {
+                // The client writes other fields each time.
+                true => differences
+                    .first()
+                    .map(|one| (String::new(), by(one)))
+                    .into_iter()
+                    .collect(),
+                false => differences
+                    .iter()
+                    .filter(|one| repaired.contested.contains(&one.path))
+                    .map(|one| (one.path.clone(), by(one)))
+                    .collect(),
+            };
+            if !contested.is_empty() {
                 return Some(Deviation::Contested {
                     differences: differences.to_vec(),
-                    by: by.unwrap_or_else(|| "another client".to_owned()),
+                    contested,
                 });
             }
         }
@@ -343,10 +356,11 @@ mod tests {
         let due = resistance.due(manifest("ours").key()).unwrap();
         let now = due - Duration::from_millis(1);
         let held = resistance.keeps_back(&manifest("ours"), &change("data.k"), Some(&live()), now);
-        let Some(Deviation::Contested { by, .. }) = held else {
+        let Some(Deviation::Contested { contested, .. }) = held else {
             panic!("{held:?}");
         };
-        assert_eq!(by, "other-operator");
+        let by = ("data.k".to_owned(), "other-operator".to_owned());
+        assert_eq!(contested, [by]);
         let other = resistance.keeps_back(&manifest("ours"), &change("data.other"), None, now);
         assert_eq!(other, None, "another field is repaired at once");
         let changed = resistance.keeps_back(&manifest("new"), &change("data.k"), None, now);
@@ -391,6 +405,13 @@ mod tests {
         let resistance = Resistance::default();
         let repaired = writes(&resistance, |second| change(&format!("data.k{second}")));
         assert!((AT_ONCE_OF_ALL..=20).contains(&repaired), "{repaired}");
+        let now = resistance.due(manifest("ours").key()).unwrap() - Duration::from_millis(1);
+        let held = resistance.keeps_back(&manifest("ours"), &change("data.new"), None, now);
+        let Some(Deviation::Contested { contested, .. }) = held else {
+            panic!("{held:?}");
+        };
+        let whole = (String::new(), "another client".to_owned());
+        assert_eq!(contested, [whole], "each field would be another series");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use weft_plan::{
 
 use crate::{
     backoff::Backoff,
-    reconcile::{events::Note, resistance::Resistance, starts::Starts},
+    reconcile::{events::Note, repairs::Seen, resistance::Resistance, starts::Starts},
 };
 
 /// The time for which an API server may use an older definition of a kind than the one that it
@@ -116,6 +116,8 @@ pub struct Retries {
     pub(crate) resistance: Resistance,
     /// The pods that do not start.
     pub starts: Starts,
+    /// The objects as they were seen last.
+    pub(crate) seen: Seen,
     /// Repairs that no event reports yet, in words.
     repairs: Mutex<Vec<String>>,
 }
@@ -222,14 +224,33 @@ impl Retries {
         until.filter(|_| !self.is_under_way(object))
     }
 
-    /// Notes that a watch shows an object as it should be.
-    pub fn is_right(&self, object: &ObjectKey) {
-        self.resistance.is_right(object);
+    /// Notes that a watch shows the object of a manifest as it should be.
+    pub fn is_right(&self, manifest: &Manifest) {
+        self.resistance.is_right(manifest.key());
+        self.seen.there(manifest, true);
     }
 
-    /// Forgets how the repairs of objects went that nobody wants any more.
+    /// Forgets the repairs of objects that nobody wants any more.
     pub fn retain(&self, is_wanted: impl Fn(&ObjectKey) -> bool) {
-        self.resistance.retain(is_wanted);
+        self.resistance.retain(&is_wanted);
+        self.seen.retain(is_wanted);
+    }
+
+    /// Forgets the objects of a resource that is being deleted. Another resource of its name begins
+    /// without them.
+    pub fn depart(&self) {
+        self.seen.take();
+    }
+
+    /// Returns the state for another generation of the resource: everything is tried at once, and
+    /// objects are known as they were seen last.
+    pub(crate) fn next_generation(&self) -> Self {
+        let mut repairs = self.repairs.lock().unwrap_or_else(PoisonError::into_inner);
+        Self {
+            seen: self.seen.take(),
+            repairs: Mutex::new(std::mem::take(&mut *repairs)),
+            ..Self::default()
+        }
     }
 
     fn put(&self, failed: Failed) {
@@ -237,10 +258,10 @@ impl Retries {
             .insert(failed.attempt.manifest.key().clone(), failed);
     }
 
-    /// Notes a repair of what another client has written, in words.
-    pub(crate) fn repaired(&self, repair: String) {
+    /// Notes a repair of what another client has made of an object, in words.
+    pub(crate) fn repaired(&self, repair: Option<String>) {
         let mut repairs = self.repairs.lock().unwrap_or_else(PoisonError::into_inner);
-        repairs.push(repair);
+        repairs.extend(repair);
     }
 
     /// Takes the repairs since the last call, each as an event.

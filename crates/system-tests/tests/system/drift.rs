@@ -1,6 +1,8 @@
 //! The operator repairs deleted, edited and wrongly added objects, by watch. Fields of others stay
 //! theirs.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use weft_plan::{Inventory, Kind, ObjectKey, kinds};
 
@@ -514,6 +516,129 @@ async fn inventory(cluster: &Cluster) -> Inventory {
         .await
         .unwrap();
     Inventory::from_data(&map["data"]).unwrap()
+}
+
+/// The messages of the events about repairs, with their counts.
+async fn repairs(cluster: &Cluster) -> BTreeMap<String, i64> {
+    let events = [
+        "get",
+        "events.v1.events.k8s.io",
+        "-n",
+        "default",
+        "-o",
+        "json",
+    ];
+    let events: Value = serde_json::from_str(&cluster.kubectl(&events).await).unwrap();
+    let events = events["items"].as_array().unwrap().iter();
+    events
+        .filter(|event| event["reason"] == "Repaired")
+        .map(|event| {
+            assert_eq!(
+                event["regarding"]["kind"], "NetworkAddonsConfig",
+                "{event:#}"
+            );
+            let note = event["note"].as_str().unwrap().to_owned();
+            (note, event["series"]["count"].as_i64().unwrap_or(1))
+        })
+        .collect()
+}
+
+async fn wait_repairs(cluster: &Cluster, expected: &BTreeMap<String, i64>) {
+    wait_until("each repair is an event", async || {
+        let found = repairs(cluster).await;
+        if found == *expected {
+            Ok(())
+        } else {
+            Err(format!("{found:#?}, expected {expected:#?}"))
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn each_repair_is_an_event_and_equal_ones_are_counted() {
+    const MAP: &str = "multus-daemon-config";
+    let cluster = Cluster::start(ClusterOptions {
+        nodes: 1,
+        ..Default::default()
+    })
+    .await;
+    let _operator = Operator::start_default(&cluster).await;
+    let resource = json!({
+        "apiVersion": "networkaddonsoperator.network.kubevirt.io/v1", "kind": "NetworkAddonsConfig",
+        "metadata": {"name": "cluster"}, "spec": {"multus": {}},
+    });
+    cluster.install(&resource.to_string()).await;
+    // The user's own changes add objects, change others, and remove some again.
+    for (bridge, pull) in [(json!({}), "Always"), (json!(null), "IfNotPresent")] {
+        let wish = json!({"spec": {"linuxBridge": bridge, "imagePullPolicy": pull}});
+        cluster.patch_resource(wish).await;
+        cluster.wait_available().await;
+    }
+    let mut expected = BTreeMap::new();
+    wait_repairs(&cluster, &expected).await;
+
+    // Another client writes two fields.
+    let theirs = json!({"spec": {"template": {"spec": {
+        "priorityClassName": "system-node-critical", "terminationGracePeriodSeconds": 7
+    }}}});
+    let theirs = theirs.to_string();
+    let patch = |object: [&'static str; 2]| ["-n", NAMESPACE, "patch", object[0], object[1]];
+    let edit = ["--field-manager=editor", "-p", &theirs];
+    cluster
+        .kubectl(&[&patch(["daemonset", "multus"])[..], &edit[..]].concat())
+        .await;
+    let edited = wait_until("an event names both fields", async || {
+        let found = repairs(&cluster).await;
+        let names = |note: &&String| {
+            note.starts_with(&format!("repaired DaemonSet {NAMESPACE}/multus: "))
+                && note.contains("priorityClassName is \"system-node-critical\" instead of ")
+                && note.contains("terminationGracePeriodSeconds is 7 instead of 10")
+                && note.ends_with(", written by editor")
+        };
+        found
+            .keys()
+            .find(names)
+            .cloned()
+            .ok_or(format!("{found:#?}"))
+    })
+    .await;
+    expected.insert(edited, 1);
+    wait_repairs(&cluster, &expected).await;
+
+    // Another client removes a field. The object shows no manager of it.
+    let remove = r#"[{"op": "remove", "path": "/data/daemon-config.json"}]"#;
+    let remove = ["--type=json", "-p", remove];
+    cluster
+        .kubectl(&[&patch(["configmap", MAP])[..], &remove[..]].concat())
+        .await;
+    let removed = wait_until("an event names the field that is gone", async || {
+        let found = repairs(&cluster).await;
+        let names = |note: &&String| {
+            note.starts_with(&format!("repaired ConfigMap {NAMESPACE}/{MAP}: data"))
+                && note.ends_with(", removed by another client")
+        };
+        found
+            .keys()
+            .find(names)
+            .cloned()
+            .ok_or(format!("{found:#?}"))
+    })
+    .await;
+    assert!(removed.contains(" is missing instead of "), "{removed}");
+    expected.insert(removed, 1);
+    wait_repairs(&cluster, &expected).await;
+
+    // Another client deletes an object, again and again.
+    let deleted = format!("repaired ServiceAccount {NAMESPACE}/multus: deleted by another client");
+    for count in [1, 2, 3] {
+        cluster
+            .delete(kinds::SERVICE_ACCOUNT, NAMESPACE, "multus")
+            .await;
+        expected.insert(deleted.clone(), count);
+        wait_repairs(&cluster, &expected).await;
+    }
+    cluster.wait_available().await;
 }
 
 #[tokio::test]

@@ -199,7 +199,8 @@ async fn no_rule_is_missing_and_none_is_unused() {
         .await;
     let mut rendered = rendered_rules(&cluster).await;
     // Somebody changes what the operator applies, for a while.
-    let has_policies = resistance::serves_policies(&cluster).await;
+    let test = "no_rule_is_missing_and_none_is_unused";
+    let has_policies = resistance::serves_policies(&cluster, test).await;
     if has_policies {
         resistance::enforce(&cluster, &resistance::policy(resistance::MIRROR)).await;
         let change = json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 7}}}});

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use weft_plan::kinds;
+use weft_plan::{Kind, kinds};
+use weft_testenv::skips;
 
 use crate::system::harness::*;
 
@@ -32,8 +33,9 @@ webhooks:
 "#;
 
 /// Reports whether the API server serves such policies, as it does by default since Kubernetes 1.36.
-/// Fails if a version from then on does not: a test would leave out what it is there for.
-pub async fn serves_policies(cluster: &Cluster) -> bool {
+/// Else `test` leaves out what needs them, and must be listed in `testenv/skips-versions`. Fails if a
+/// version from then on does not serve them: the test would leave out what it is there for.
+pub async fn serves_policies(cluster: &Cluster, test: &str) -> bool {
     let group = "--api-group=admissionregistration.k8s.io";
     let names = cluster
         .kubectl(&["api-resources", group, "-o", "name"])
@@ -44,11 +46,20 @@ pub async fn serves_policies(cluster: &Cluster) -> bool {
     let minor = version["serverVersion"]["minor"].as_str();
     let minor: u32 = minor.and_then(|minor| minor.parse().ok()).unwrap();
     assert_eq!(is_served, minor >= 36, "Kubernetes 1.{minor}: {names}");
+    if !is_served {
+        skips::skip_on_version(test, minor, "serves no MutatingAdmissionPolicies");
+    }
     is_served
 }
 
 /// A policy that gives the containers of all DaemonSets an image.
 pub(super) fn policy(image: &str) -> String {
+    policy_about(kinds::DAEMON_SET, image)
+}
+
+/// The same for another kind of workload.
+pub(super) fn policy_about(kind: Kind, image: &str) -> String {
+    let resource = kind.plural;
     format!(
         r#"
 apiVersion: admissionregistration.k8s.io/v1
@@ -59,7 +70,7 @@ spec:
   reinvocationPolicy: Never
   matchConstraints:
     resourceRules:
-    - {{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [daemonsets]}}
+    - {{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [{resource}]}}
   mutations:
   - patchType: JSONPatch
     jsonPatch:
@@ -78,10 +89,15 @@ spec: {{policyName: images}}
 pub const MIRROR: &str = r#""mirror.example/" + object.spec.template.spec.containers[0].image.split("/")[object.spec.template.spec.containers[0].image.split("/").size() - 1]"#;
 
 pub(super) async fn enforce(cluster: &Cluster, policy: &str) {
+    enforce_about(kinds::DAEMON_SET, cluster, policy).await;
+}
+
+/// The same for a policy about another kind of workload.
+pub(super) async fn enforce_about(kind: Kind, cluster: &Cluster, policy: &str) {
     cluster.apply(policy).await;
     wait_until("the policy works", async || {
         let probe = json!({
-            "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "probe", "namespace": "default"},
+            "apiVersion": "apps/v1", "kind": kind.kind, "metadata": {"name": "probe", "namespace": "default"},
             "spec": {
                 "selector": {"matchLabels": {"a": "b"}},
                 "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "r/before:v1"}]}},
@@ -159,7 +175,8 @@ async fn a_policy_that_changes_what_is_applied_is_reported_and_not_fought() {
         ..Default::default()
     })
     .await;
-    if !serves_policies(&cluster).await {
+    let test = "a_policy_that_changes_what_is_applied_is_reported_and_not_fought";
+    if !serves_policies(&cluster, test).await {
         return;
     }
     let operator = Operator::start_default(&cluster).await;
@@ -245,7 +262,7 @@ async fn a_client_that_writes_a_field_again_each_time_is_named_and_meets_pauses(
         ..Default::default()
     })
     .await;
-    let _operator = Operator::start_default(&cluster).await;
+    let operator = Operator::start_default(&cluster).await;
     installed(&cluster).await;
     cluster.wait_available().await;
     let wanted = image(&cluster).await;
@@ -279,6 +296,20 @@ async fn a_client_that_writes_a_field_again_each_time_is_named_and_meets_pauses(
     tokio::select! {
         () = fight() => unreachable!("the loop has no end"),
         status = is_reported => assert_eq!(condition(&status, "Available")["status"], "False", "{status:#}"),
+    }
+    let series = format!(
+        r#"weft_contested_fields{{domain="addons",kind="DaemonSet",namespace="{NAMESPACE}",name="{MARKER}",field="spec.template.spec.containers[name={MARKER}].image",manager="image-updater"}} 1"#
+    );
+    let is_counted = wait_until("a metric names field and manager", async || {
+        let (_, _, text) = operator.http("/metrics").await;
+        text.lines()
+            .any(|line| line == series)
+            .then_some(())
+            .ok_or(text)
+    });
+    tokio::select! {
+        () = fight() => unreachable!("the loop has no end"),
+        () = is_counted => {}
     }
     // The first five repairs follow at once. Before the sixth the operator waits at least 5 s, and
     // before the seventh 10 s.
@@ -314,6 +345,7 @@ async fn a_client_that_writes_a_field_again_each_time_is_named_and_meets_pauses(
     // Every other object is repaired at once.
     account_comes_back(&cluster).await;
     is_undisturbed(&cluster, &wanted).await;
+    operator.wait_metric("weft_contested_fields", 0.0).await;
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use crate::{
     open_vswitch,
     probe::{has_link_type, in_namespaces, missing_links, no_link_type, no_namespaces},
     programs::path_from_env,
+    skips::is_listed,
 };
 
 use super::switch;
@@ -138,12 +139,6 @@ pub fn skip(name: &str, lacking: &[Capability]) {
     }
 }
 
-fn is_listed(list: &str, name: &str) -> bool {
-    list.lines()
-        .filter(|line| !line.starts_with('#'))
-        .any(|line| line.split_whitespace().next() == Some(name))
-}
-
 /// Returns the reasons why hosts cannot run here. The list is empty if they can.
 pub fn missing() -> Vec<String> {
     if let Some(reason) = no_namespaces() {
@@ -163,14 +158,6 @@ pub fn missing() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_the_name_of_a_line_counts() {
-        let list = "# vlan.yaml is not listed\nbond.yaml  no bonding\n";
-        assert!(is_listed(list, "bond.yaml"));
-        assert!(!is_listed(list, "vlan.yaml"));
-        assert!(!is_listed(list, "no"));
-    }
 
     #[test]
     fn an_invented_feature_is_missing() {

@@ -105,9 +105,10 @@ impl World {
         let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
         let operator = Operator::start_via(&cluster, &proxy).await;
         let user = cluster.operator_user();
+        let test = "status_and_tools_say_what_an_outside_observer_finds";
         let world = Self {
             renderer: Renderer::of(&cluster).await,
-            has_mutating_policies: resistance::serves_policies(&cluster).await,
+            has_mutating_policies: resistance::serves_policies(&cluster, test).await,
             operator,
             proxy,
             cluster,

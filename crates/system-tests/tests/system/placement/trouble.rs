@@ -5,6 +5,7 @@ use weft_plan::kinds;
 use weft_testenv::{Pods, Stage, Stuck};
 
 use super::*;
+use crate::system::resistance;
 
 #[tokio::test]
 async fn a_job_that_only_fails_says_why_and_makes_way_for_one_that_can_work() {
@@ -636,4 +637,68 @@ async fn the_examples_of_the_page_work_as_they_stand() {
         "secret/keystone-admin",
     )
     .await;
+}
+
+#[tokio::test]
+async fn an_object_that_a_policy_changes_has_a_condition_and_is_counted() {
+    let cluster = start().await;
+    let test = "an_object_that_a_policy_changes_has_a_condition_and_is_counted";
+    if !resistance::serves_policies(&cluster, test).await {
+        return;
+    }
+    let operator = Operator::start_default(&cluster).await;
+    database(&cluster, "p").await;
+    cluster
+        .apply(&placement_api("placement", &standalone()))
+        .await;
+    wait_ready(&cluster, "placement").await;
+    let wanted = image(&cluster).await;
+
+    // A mirror leaves the task of the Deployment as it is.
+    let policy = resistance::policy_about(kinds::DEPLOYMENT, resistance::MIRROR);
+    resistance::enforce_about(kinds::DEPLOYMENT, &cluster, &policy).await;
+    let change = json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 7}}}});
+    cluster
+        .patch(kinds::DEPLOYMENT, NAMESPACE, "placement", change)
+        .await;
+    let says = format!("instead of \"{wanted}\"; MutatingAdmissionPolicy \"images\" may do it");
+    let live = wait_condition(&cluster, "placement", "Drifted", "True", &says).await;
+    let drifted = condition(&live["status"], "Drifted");
+    assert_eq!(drifted["reason"], "Altered", "{drifted}");
+    operator.wait_metric("weft_drifted_objects", 1.0).await;
+    let live = wait_ready(&cluster, "placement").await;
+    assert_eq!(condition(&live["status"], "Drifted"), drifted);
+    wait_until("an event names the object", async || {
+        let path = r#"jsonpath={range .items[?(@.reason=="Drifted")]}{.type} {.note}{"\n"}{end}"#;
+        let events = [
+            "get",
+            "events.v1.events.k8s.io",
+            "-n",
+            NAMESPACE,
+            "-o",
+            path,
+        ];
+        let notes = cluster.kubectl(&events).await;
+        let is_named = notes.starts_with("Warning ") && notes.contains(&says);
+        is_named.then_some(()).ok_or(notes)
+    })
+    .await;
+
+    let kinds = "mutatingadmissionpolicybinding,mutatingadmissionpolicy";
+    cluster.kubectl(&["delete", kinds, "images"]).await;
+    wait(&cluster, "placement", "is not altered any more", |live| {
+        condition(&live["status"], "Drifted").is_null()
+    })
+    .await;
+    assert_eq!(image(&cluster).await, wanted);
+    operator.wait_metric("weft_drifted_objects", 0.0).await;
+    wait_ready(&cluster, "placement").await;
+}
+
+/// The image of the first container of the Deployment.
+async fn image(cluster: &Cluster) -> String {
+    let deployment = get(cluster, kinds::DEPLOYMENT, "placement").await;
+    let deployment = deployment.unwrap_or_default();
+    let image = &deployment["spec"]["template"]["spec"]["containers"][0]["image"];
+    image.as_str().unwrap_or_default().to_owned()
 }
