@@ -529,6 +529,47 @@ routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: br0, next-hop-add
         }
     }
 
+    #[test]
+    fn no_planted_secret_is_in_the_history_and_the_way_back_has_them() {
+        let planted = include_str!("../../plan/tests/planted.yaml");
+        let wanted = NetworkState::new_from_yaml(planted).unwrap();
+        let before = NetworkState::new_from_yaml(&planted.replace("-zz", "-old")).unwrap();
+        let mut secrets = crate::secrets::values(&before, &BTreeSet::new());
+        secrets.extend(crate::secrets::values(&wanted, &BTreeSet::new()));
+        assert!(secrets.len() > 100, "{secrets:?}");
+        let outcome = Err(format!("nmstate has said: {planted}"));
+        let entry = Entry::new(planted, outcome, before, wanted.into(), &secrets);
+        let back = entry.revert().unwrap();
+        assert_eq!(
+            back.value()["ovs-db"]["external_ids"]["ssl_key"],
+            entry
+                .before
+                .ovsdb
+                .as_ref()
+                .unwrap()
+                .external_ids
+                .as_ref()
+                .unwrap()["ssl_key"]
+                .as_ref()
+                .unwrap()
+                .as_str()
+        );
+        let shown = entry.differences.join("\n");
+        let line = "~ interfaces[eth1].802.1x.password: <_password_hid_by_nmstate> -> <_password_hid_by_nmstate>";
+        assert!(
+            shown.contains(line) && shown.contains("h4rmless"),
+            "{shown}"
+        );
+        let (what, failure) = (&entry.what, entry.failure.as_ref().unwrap());
+        for text in [&shown, what, failure] {
+            assert!(!text.contains("pl4nted"), "{text}");
+        }
+        for text in [what, failure] {
+            let count = |text: &str| text.matches("h4rmless").count();
+            assert_eq!(count(text), count(planted), "{text}");
+        }
+    }
+
     /// Returns IPv4 of the change that leads back.
     fn reverted(before: &str, desired: &str) -> InterfaceIpv4 {
         let [before, desired] = [before, desired].map(|ipv4| {

@@ -16,6 +16,7 @@ use weft_node_network::{
 };
 
 use crate::state_dir::{self, StateDir};
+pub use weft_plan::secrets::without;
 
 const FILE: &str = "secret-places.json";
 
@@ -110,7 +111,7 @@ pub fn places(dir: &StateDir) -> Result<BTreeSet<Place>, state_dir::Error> {
 }
 
 /// The secrets in a state that was read or written in clear: what nmstate takes for passwords and
-/// keys, and what stands in these places.
+/// keys, what has the name of a secret, and what stands in these places.
 pub fn values(state: &NetworkState, places: &BTreeSet<Place>) -> BTreeSet<String> {
     between(state, &state::value(state), places)
 }
@@ -128,6 +129,7 @@ fn between(state: &NetworkState, clear: &Value, places: &BTreeSet<Place>) -> BTr
     secrets::hide(&mut hidden, places);
     let mut values = BTreeSet::new();
     collect(clear, &hidden, &mut values);
+    values.extend(weft_plan::secrets::values(clear));
     values
 }
 
@@ -143,18 +145,6 @@ pub fn mask(value: &Value, secrets: &BTreeSet<String>) -> Value {
         Value::String(_) | Value::Number(_) if secrets.contains(&text(value)) => HIDDEN.into(),
         other => other.clone(),
     }
-}
-
-/// The text without these secrets, wherever they are in it.
-#[must_use]
-pub fn without<'a>(text: &str, secrets: impl IntoIterator<Item = &'a String>) -> String {
-    let mut text = text.to_owned();
-    for secret in secrets.into_iter().filter(|secret| !secret.is_empty()) {
-        if text.contains(secret.as_str()) {
-            text = text.replace(secret.as_str(), "<hidden>");
-        }
-    }
-    text
 }
 
 fn collect(plain: &Value, hidden: &Value, values: &mut BTreeSet<String>) {

@@ -17,7 +17,10 @@ use crate::{
 };
 use serde_json::Value;
 use weft_api::node_network::NodeNetworkConfigurationPolicySpec as Spec;
-use weft_plan::Problem;
+use weft_plan::{
+    Problem,
+    secrets::{values, without},
+};
 
 /// Stands in for the names that a match gives.
 const MATCHED: &str = "matched";
@@ -90,6 +93,21 @@ pub fn desired_state(field: &str, desired: &Value, matched: bool) -> Vec<Problem
 
 /// `prepare` adds what the node adds to the state before it asks nmstate.
 fn mistakes(
+    field: &str,
+    desired: &Value,
+    matched: bool,
+    prepare: fn(Value) -> Value,
+) -> Vec<Problem> {
+    let mut problems = in_clear(field, desired, matched, prepare);
+    let hidden = values(desired);
+    for problem in &mut problems {
+        problem.message = without(&problem.message, &hidden);
+    }
+    problems
+}
+
+/// The same with the secrets that a message quotes.
+fn in_clear(
     field: &str,
     desired: &Value,
     matched: bool,
@@ -320,6 +338,16 @@ mod tests {
     }
 
     /// The node gives the port the VLANs that nmstate asks for with such an option.
+    #[test]
+    fn a_mistake_quotes_no_secret() {
+        let state = json!({"interfaces": [{
+            "name": "vpn0", "type": "ipsec", "libreswan": {"right": "x", "psk": 4711147}
+        }]});
+        let problems = desired_state("spec.desiredState", &state, false);
+        assert!(problems[0].message.contains("<hidden>"), "{problems:?}");
+        assert!(!problems[0].message.contains("4711147"), "{problems:?}");
+    }
+
     #[test]
     fn nmstate_judges_a_bridge_with_the_vlans_that_the_node_gives_it() {
         let bridge = |vlan: Option<Value>| {

@@ -39,9 +39,23 @@ pub struct Difference {
     pub found: Value,
 }
 
+impl Difference {
+    /// The difference as people see it: with a mask in place of each secret. A password that is
+    /// another one has twice the same mask.
+    #[must_use]
+    pub fn shown(&self) -> Self {
+        Self {
+            path: self.path.clone(),
+            wanted: self.path.shown(&self.wanted),
+            found: self.path.shown(&self.found),
+        }
+    }
+}
+
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.wanted, &self.found) {
+        let shown = self.shown();
+        match (&shown.wanted, &shown.found) {
             (Value::Null, found) => write!(f, "{}: {found} should not be there", self.path),
             (wanted, Value::Null) => write!(f, "{}: {wanted} is missing", self.path),
             (wanted, found) => write!(f, "{}: {found} should be {wanted}", self.path),
@@ -232,7 +246,8 @@ fn agrees(path: &Path, wanted: &Value, is: &Value) -> bool {
     // Null says nothing, except that a key of Open vSwitch must not be there.
     wanted.is_null() && (is.is_null() || !is_key_of_open_vswitch(path))
         || same(wanted, is)
-        || is == HIDDEN
+        // A value is there.
+        || is == HIDDEN && !wanted.is_null()
         || wanted == HIDDEN
         || (is.is_null() && (is_nothing(wanted) || (TRUE_BY_DEFAULT.contains(&key) && wanted == &Value::Bool(true))))
         // -1 is "as the backend likes".

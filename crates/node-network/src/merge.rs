@@ -46,8 +46,9 @@ impl fmt::Display for Conflict {
         for (index, (owner, value)) in self.wanted.iter().enumerate() {
             write!(
                 f,
-                "{}{owner} wants {value}",
-                if index == 0 { "" } else { ", " }
+                "{}{owner} wants {}",
+                if index == 0 { "" } else { ", " },
+                self.path.shown(value)
             )?;
         }
         f.write_str(", and their priority is the same: make the policies agree, or give one of them a higher spec.priority")

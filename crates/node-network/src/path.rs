@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::{borrow::Cow, fmt};
+use weft_plan::secrets::{HIDDEN, masked_at};
 
 /// A step of a [`Path`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +47,16 @@ impl Path {
     /// Reports whether this is `other` or a place above it.
     pub fn covers(&self, other: &Self) -> bool {
         other.0.starts_with(&self.0)
+    }
+
+    /// A value at this place as people see it: with a mask in place of each secret.
+    pub(crate) fn shown(&self, value: &Value) -> Value {
+        let mut keys = self.0.iter().rev().filter_map(|step| match step {
+            Step::Key(key) => Some(key),
+            Step::Item(_) => None,
+        });
+        let name = keys.next().map(String::as_str).unwrap_or_default();
+        masked_at(name, value, HIDDEN)
     }
 
     /// The entry of `interfaces` that this is, or is a part of.

@@ -18,7 +18,7 @@ use crate::{
     removal::{changes_of, leave_leases},
     render::{Given, own, render},
     resolve::other_names_of,
-    secrets,
+    secrets::{self, HIDDEN},
     select::select,
     static_addresses::static_addresses,
     values::{References, Source, annotations},
@@ -30,6 +30,7 @@ use std::{
     fmt::Write,
 };
 use weft_api::node_network::{NodeNetworkConfigurationPolicySpec as Spec, NodeValues, PoolAddress};
+use weft_plan::secrets::{has_mask, masked_at, values as secret_values, without};
 
 /// Known facts about a node.
 #[derive(Clone, Debug, Default)]
@@ -180,7 +181,7 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
     }
     let merged = merge(&layers);
     // As the host reports it, so that nobody waits for a difference that cannot be seen.
-    let hidden = secrets::mask(&merged.state, secrets::HIDDEN);
+    let hidden = secrets::mask(&merged.state, HIDDEN);
     let formed = form::of_desired(&hidden, &host);
     let names = Names::of(&formed, &host);
     let mut hidden = formed.clone();
@@ -231,11 +232,26 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
         }
         plan.refusals = found.iter().map(ToString::to_string).collect();
     }
+    plan.hide(&in_clear(node, policies));
     plan.other_names = other_names_of(&formed, &host);
     plan.conflicts = merged.conflicts;
     plan.desired = merged.state;
     plan.owners = merged.owners;
     plan
+}
+
+/// The secrets in policies and reports, which a message may quote.
+fn in_clear(node: &Node, policies: &BTreeMap<String, Spec>) -> BTreeSet<String> {
+    let wanted = policies
+        .values()
+        .filter_map(|spec| spec.desired_state.as_ref());
+    let done = node.done.values().map(|done| &done.desired);
+    wanted
+        .chain(&node.own)
+        .chain(done)
+        .chain([&node.current])
+        .flat_map(secret_values)
+        .collect()
 }
 
 /// The owners of a place: of all that covers it, and of all that is below it.
@@ -258,7 +274,9 @@ fn desired(
 ) -> Result<(Value, BTreeMap<String, Part>), String> {
     let values = values(node, policy, spec)?;
     let done = node.done.get(policy).filter(|_| spec.capture.is_some());
-    if let Some(done) = done.filter(|done| done.values == values) {
+    // An enactment shows no secrets, and the policy has them.
+    let is_whole = |done: &&Done| done.values == values && !has_mask(&done.desired);
+    if let Some(done) = done.filter(is_whole) {
         return Ok((done.desired.clone(), BTreeMap::new()));
     }
     let given = Given {
@@ -298,6 +316,14 @@ fn values(node: &Node, policy: &str, spec: &Spec) -> Result<NodeValues, String> 
 }
 
 impl Plan {
+    /// Takes these secrets out of messages.
+    fn hide(&mut self, secrets: &BTreeSet<String>) {
+        let failed = self.failed.values_mut();
+        for text in failed.chain(&mut self.refusals) {
+            *text = without(text, secrets);
+        }
+    }
+
     /// The plan of a node that reports nothing, where one of these policies is meant for it.
     pub fn unknown(
         node: &str,
@@ -395,7 +421,7 @@ impl Plan {
                 path,
                 wanted,
                 found,
-            } = &change.difference;
+            } = change.difference.shown();
             json!({
                 "path": path.to_string(), "from": found, "to": wanted, "by": owners(&change.owners)
             })
@@ -425,8 +451,8 @@ impl Plan {
     }
 }
 
-/// A change for people: one line, and below it the properties of an interface that is made, as
-/// `desired` wants it. `other_names` has the names on the host of interfaces that have another name
+/// A change for people, with a mask in place of each secret: one line, and below it the properties
+/// of an interface that is made, as `desired` wants it. `other_names` has the names on the host of interfaces that have another name
 /// there.
 pub fn lines(
     difference: &Difference,
@@ -450,7 +476,7 @@ fn lines_of<'a>(
         path,
         wanted,
         found,
-    } = difference;
+    } = &difference.shown();
     let mut place = path.to_string();
     if let Some(key) = path.interface()
         && let Some(name) = other_names.get(key)
@@ -477,7 +503,10 @@ fn made<'a>(path: &Path, find: impl Fn(&str) -> Option<&'a Value>) -> Vec<String
     let properties = interface.and_then(Value::as_object).into_iter().flatten();
     let shown = properties.filter(|(key, _)| !matches!(key.as_str(), "name" | "type" | "state"));
     shown
-        .map(|(key, value)| format!("    {key}: {}", text(value)))
+        .map(|(key, value)| {
+            let value = masked_at(key, value, HIDDEN);
+            format!("    {key}: {}", text(&value))
+        })
         .collect()
 }
 
@@ -492,6 +521,7 @@ fn line(out: &mut String, line: &str) {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use weft_plan::secrets::REPLACED;
 
     fn node() -> Node {
         Node {
@@ -632,6 +662,102 @@ mod tests {
         assert_eq!(
             plan.json()["bonding"]["bond"]["eth1"],
             "joins bond101: switch-1 announces VLAN 101"
+        );
+    }
+
+    #[test]
+    fn no_planted_secret_is_in_a_plan() {
+        let planted: Value =
+            serde_saphyr::from_str(include_str!("../../plan/tests/planted.yaml")).unwrap();
+        let policy = json!({"desiredState": planted});
+        let contrary = planted.to_string().replace("pl4nted", "pl4nted-too");
+        let contrary: Value = serde_json::from_str(&contrary).unwrap();
+        let contrary = json!({"desiredState": contrary});
+        let shown = |node: &Node, list: &[(&str, Value)]| {
+            let plan = plan(node, &policies(list));
+            format!("{}{}", plan.text(), plan.json())
+        };
+        let new = shown(&node(), &[("a", policy.clone())]);
+        // A report in clear, as of nmstatectl: each secret is another one.
+        let reported = planted.to_string().replace("-zz", "-old");
+        let reported = Node {
+            current: serde_json::from_str(&reported).unwrap(),
+            ..node()
+        };
+        let changed = shown(&reported, &[("a", policy.clone())]);
+        let conflict = shown(&node(), &[("a", policy), ("b", contrary)]);
+        for text in [&new, &changed, &conflict] {
+            assert!(!text.contains("pl4nted"), "{text}");
+        }
+        let mut harmless = planted.to_string();
+        let mut count = 0;
+        while let Some((_, rest)) = harmless.split_once("h4rmless-") {
+            let value = format!("h4rmless-{}-zz", &rest[..2]);
+            assert!(new.contains(&value), "{value}: {new}");
+            assert!(changed.contains(&value), "{value}: {changed}");
+            harmless = rest.to_owned();
+            count += 1;
+        }
+        assert!(count > 30, "{count}");
+        // A password that is another one is a change.
+        for place in [
+            "interfaces[eth1].802.1x.password",
+            "interfaces[m0].macsec.mka-cak",
+            "interfaces[vpn0 (ipsec)].libreswan.psk",
+            "ovs-db.external_ids.ssl_key",
+        ] {
+            let line = format!("~ {place}: {HIDDEN} -> {HIDDEN}\n");
+            assert!(changed.contains(&line), "{place}: {changed}");
+        }
+        assert!(
+            conflict.contains(&format!(
+                "ovs-db.external_ids.ssl_key: policy a wants \"{HIDDEN}\", policy b wants \"{HIDDEN}\""
+            )),
+            "{conflict}"
+        );
+    }
+
+    #[test]
+    fn a_message_about_a_policy_quotes_no_secret_of_it() {
+        let wrong = json!({"desiredState": {"interfaces": [{
+            "name": "vpn0", "type": "ipsec", "libreswan": {"right": "x", "psk": 4711147}
+        }]}});
+        let text = plan(&node(), &policies(&[("a", wrong)])).text();
+        let is_said = text.contains("! a: ") && text.contains(REPLACED);
+        assert!(is_said && !text.contains("4711147"), "{text}");
+    }
+
+    #[test]
+    fn a_secret_that_an_enactment_hides_is_planned_from_the_policy() {
+        let policies = policies(&[(
+            "p",
+            json!({
+                "capture": {"card": "interfaces.name==\"eth1\""},
+                "desiredState": {"ovs-db": {"external_ids": {
+                    "ssl_key": "from-the-policy", "card": "{{ capture.card.interfaces.0.mtu }}"
+                }}}
+            }),
+        )]);
+        let done = |key: &str| Done {
+            desired: json!({"ovs-db": {"external_ids": {"ssl_key": key, "card": "1400"}}}),
+            captures: BTreeMap::from([(
+                "card".to_owned(),
+                json!({"interfaces": [{"name": "eth1", "mtu": "1401"}]}),
+            )]),
+            ..Done::default()
+        };
+        let planned = |key: &str| {
+            let mut node = node();
+            node.done = BTreeMap::from([("p".to_owned(), done(key))]);
+            plan(&node, &policies).desired["ovs-db"]["external_ids"].clone()
+        };
+        assert_eq!(
+            planned("as-done"),
+            json!({"ssl_key": "as-done", "card": "1400"})
+        );
+        assert_eq!(
+            planned(HIDDEN),
+            json!({"ssl_key": "from-the-policy", "card": "1401"})
         );
     }
 

@@ -35,6 +35,11 @@ pub enum RenderError {
     /// A reference to a secret.
     #[error(transparent)]
     Secret(#[from] SecretError),
+    /// A capture whose secret is only known without its value.
+    #[error(
+        "a capture of the policy has found a secret, and its value is in the agent's folder no more: set the annotation weft.network/retry of the policy to carry its captures out again"
+    )]
+    Hidden,
     /// A state that nmstate refuses.
     #[error("spec.desiredState: {0}")]
     State(#[from] StateError),

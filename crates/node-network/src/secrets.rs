@@ -12,8 +12,7 @@ use serde_json::Value;
 
 use crate::path::text;
 
-/// The text that nmstate writes in place of a secret.
-pub const HIDDEN: &str = "<_password_hid_by_nmstate>";
+pub use weft_plan::secrets::HIDDEN;
 
 /// A key of a Secret in the agent's namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

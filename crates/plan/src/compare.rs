@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{
     Kind,
     fields::{self, Selector},
-    kinds,
+    kinds, secrets,
 };
 
 /// The parts of an object that Weft answers for: additions by others in here are drift. Elsewhere
@@ -26,8 +26,11 @@ pub(crate) const GUARDED: [&str; 8] = [
     "webhooks",
 ];
 
-/// Stands for a value of a Secret.
+/// The text in place of a secret.
 const HIDDEN: &str = "***";
+
+/// How many characters a line of a plan has of a value.
+const BRIEF: usize = 160;
 
 /// One field that is not as it should be.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,6 +76,7 @@ pub enum What {
 impl std::fmt::Display for Difference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path = &self.path;
+        let brief = |value| self.shown(value, BRIEF);
         match &self.what {
             What::Missing { desired } => write!(f, "+ {path}: {}", brief(desired)),
             What::Changed { live, desired } => {
@@ -85,12 +89,36 @@ impl std::fmt::Display for Difference {
     }
 }
 
-fn brief(value: &Value) -> String {
-    shortened(value, 160)
+impl Difference {
+    /// Returns a value of the field as JSON without secrets, cut after so many characters.
+    pub(crate) fn shown(&self, value: &Value, characters: usize) -> String {
+        let name = field_name(&self.path);
+        // Objects that Weft writes name a Secret there, and have no secret.
+        let is_reference = name.to_lowercase().ends_with("secret");
+        let name = if is_reference { "" } else { name };
+        shortened(&secrets::masked_at(name, value, HIDDEN), characters)
+    }
+}
+
+/// The name of the field at a path: of the value of an environment variable, that of the variable.
+fn field_name(path: &str) -> &str {
+    let entry = path
+        .strip_suffix(".value")
+        .filter(|entry| entry.ends_with(']'))
+        .unwrap_or(path);
+    match entry
+        .strip_suffix(']')
+        .and_then(|entry| entry.rsplit_once('['))
+    {
+        // An element of a set is a value, and no name.
+        Some((_, selector)) if selector.starts_with('=') => "",
+        Some((_, selector)) => selector.strip_prefix("name=").unwrap_or(selector),
+        None => path.rsplit('.').next().unwrap_or_default(),
+    }
 }
 
 /// A value as JSON, cut after so many characters.
-pub(crate) fn shortened(value: &Value, characters: usize) -> String {
+fn shortened(value: &Value, characters: usize) -> String {
     let text = value.to_string();
     match text.char_indices().nth(characters) {
         Some((cut, _)) => format!("{}…", &text[..cut]),
@@ -451,7 +479,7 @@ fn item_name(item: &Value) -> String {
     ["name", "uid", "type", "key"]
         .iter()
         .find_map(|key| Some(format!("{key}={}", item.get(*key)?.as_str()?)))
-        .unwrap_or_else(|| brief(item))
+        .unwrap_or_else(|| shortened(item, BRIEF))
 }
 
 /// Reports whether the live value is the wanted one, whatever the API server filled in besides, and
@@ -890,6 +918,39 @@ mod tests {
             whole.iter().map(ToString::to_string).collect::<Vec<_>>(),
             [r#"+ data: "***""#]
         );
+    }
+
+    #[test]
+    fn secrets_of_any_object_are_not_shown() {
+        let changed = |path: &str, live: Value, desired: Value| Difference {
+            path: path.to_owned(),
+            what: What::Changed { live, desired },
+        };
+        let of_env = "spec.template.spec.containers[name=c].env[name=DB_PASSWORD].value";
+        for (difference, line) in [
+            (
+                changed(of_env, json!("one"), json!("two")),
+                format!(r#"~ {of_env}: "***" -> "***""#),
+            ),
+            (
+                changed("data[ssl.key]", json!("one"), json!("two")),
+                r#"~ data[ssl.key]: "***" -> "***""#.to_owned(),
+            ),
+            (
+                changed("data", json!({"psk": "one"}), json!(null)),
+                r#"~ data: {"psk":"***"} -> null"#.to_owned(),
+            ),
+            (
+                changed("spec.secret", json!("osp-secret"), json!("other")),
+                r#"~ spec.secret: "osp-secret" -> "other""#.to_owned(),
+            ),
+            (
+                changed("metadata.finalizers[=a/token]", json!("a/token"), json!(1)),
+                r#"~ metadata.finalizers[=a/token]: "a/token" -> 1"#.to_owned(),
+            ),
+        ] {
+            assert_eq!(difference.to_string(), line);
+        }
     }
 
     #[test]

@@ -10,10 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use weft_api::{DriftedField, DriftedObject};
 
-use crate::{
-    Difference, DriftPolicy, Inventory, Live, Manifest, ObjectKey, Step, Unit, What,
-    compare::shortened,
-};
+use crate::{Difference, DriftPolicy, Inventory, Live, Manifest, ObjectKey, Step, Unit, What};
 
 /// The type of the condition of a resource whose objects drifted. It exists only while it holds.
 pub const CONDITION: &str = "Drifted";
@@ -248,7 +245,7 @@ impl Difference {
     /// A field with its value, and the value that it should have, for people.
     #[must_use]
     pub fn instead(&self) -> String {
-        let (path, text) = (&self.path, |value: &Value| shortened(value, LISTED.2));
+        let (path, text) = (&self.path, |value: &Value| self.shown(value, LISTED.2));
         match &self.what {
             What::Missing { desired } => format!("{path} is missing instead of {}", text(desired)),
             What::Changed { live, desired } => {
@@ -422,7 +419,7 @@ fn visible(differences: &[Difference]) -> impl Iterator<Item = &Difference> {
 }
 
 fn field(difference: &Difference) -> DriftedField {
-    let text = |value: &Value| Some(shortened(value, LISTED.2));
+    let text = |value: &Value| Some(difference.shown(value, LISTED.2));
     let path = difference.path.clone();
     match &difference.what {
         What::Missing { desired } => DriftedField {

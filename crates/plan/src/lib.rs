@@ -33,6 +33,7 @@ mod process;
 pub mod report;
 mod rest;
 pub mod rollout;
+pub mod secrets;
 mod step;
 mod takeover;
 mod unit;

@@ -61,9 +61,10 @@ pub fn differences(differences: &[Difference], secrets: &BTreeSet<String>) -> Va
     let changes: Vec<Value> = differences
         .iter()
         .map(|difference| {
+            let shown = difference.shown();
             serde_json::json!({
-                "path": difference.path.to_string(), "from": mask(&difference.found, secrets),
-                "to": mask(&difference.wanted, secrets)
+                "path": shown.path.to_string(), "from": mask(&shown.found, secrets),
+                "to": mask(&shown.wanted, secrets)
             })
         })
         .collect();
@@ -99,6 +100,38 @@ pub fn print_differences(
                 _ => style(line),
             };
             print(&format!("{line}\n"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use weft_node_network::{removal, secrets::HIDDEN};
+
+    use super::*;
+
+    /// Also where a secret is so short that texts keep it.
+    #[test]
+    fn no_planted_secret_is_in_a_plan_as_json() {
+        let planted = include_str!("../../../plan/tests/planted.yaml");
+        let read = |text: &str| serde_saphyr::from_str::<Value>(text).unwrap();
+        let (mut wanted, mut found) = (read(planted), read(&planted.replace("-zz", "-old")));
+        wanted["ovs-db"]["external_ids"]["short_key"] = "a".into();
+        found["ovs-db"]["external_ids"]["short_key"] = "b".into();
+        let all = removal::changes(&wanted, &found);
+        let shown = differences(&all, &BTreeSet::new());
+        let text = shown.to_string();
+        assert!(!text.contains("pl4nted"), "{shown:#}");
+        assert!(text.contains("h4rmless-01-zz") && text.contains("h4rmless-01-old"));
+        for key in ["ssl_key", "short_key"] {
+            let path = format!("ovs-db.external_ids.{key}");
+            let mut changes = shown["changes"].as_array().unwrap().iter();
+            let change = changes.find(|change| change["path"] == path).unwrap();
+            assert_eq!(
+                (&change["from"], &change["to"]),
+                (&HIDDEN.into(), &HIDDEN.into())
+            );
         }
     }
 }

@@ -308,7 +308,9 @@ impl Enactor {
         let state = match render::own(desired) {
             Ok(state) => state,
             Err(error) => {
-                report.own = Some(Err(Failure::new(Phase::Plan, error.to_string())));
+                let hidden = weft_plan::secrets::values(desired);
+                let message = secrets::without(&error.to_string(), &hidden);
+                report.own = Some(Err(Failure::new(Phase::Plan, message)));
                 return None;
             }
         };
@@ -375,6 +377,7 @@ impl Enactor {
                 (None, Ok(_)) => {}
             }
         }
+        status::hide(&mut status, wish);
         status.conditions = status::conditions(wish, state, aside, clock::now());
         status.policy_generation = Some(wish.generation);
         status.observed_generation = Some(wish.observed);

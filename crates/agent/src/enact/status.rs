@@ -9,6 +9,7 @@ use weft_api::{
 use weft_plan::{
     escape,
     health::{Cause, Health},
+    secrets::{self, HIDDEN, without},
 };
 
 use super::wish::Wish;
@@ -217,15 +218,40 @@ pub(super) fn conditions(
         }
     }
     let health = state.health(reason, message, aside);
+    let hidden = wish.secrets();
     for (type_, status, cause) in health.conditions() {
         wanted.push((type_, status, &cause.reason, cause.message.clone()));
     }
     wanted
         .into_iter()
         .map(|(type_, status, reason, message)| {
+            let message = without(&message, &hidden);
             condition(wish, type_, status, reason, message, now)
         })
         .collect()
+}
+
+/// Takes secrets out of the states in a status and out of its outcome. The agent applies states of
+/// the policy and of its own folder, and none of these.
+pub(super) fn hide(status: &mut Status, wish: &Wish) {
+    let captured = status.captured_states.iter_mut();
+    let captured = captured.flat_map(|captures| captures.values_mut());
+    let captured = captured.filter_map(|captured| captured.state.as_mut());
+    for state in captured.chain(&mut status.desired_state) {
+        secrets::hide(state, HIDDEN);
+    }
+    let Some(outcome) = &mut status.outcome else {
+        return;
+    };
+    let hidden = wish.secrets();
+    let texts = [
+        &mut outcome.message,
+        &mut outcome.wanted,
+        &mut outcome.found,
+    ];
+    for text in texts.into_iter().flatten() {
+        *text = without(text, &hidden);
+    }
 }
 
 fn condition(
@@ -293,7 +319,10 @@ pub(super) fn early(phase: &str, message: String) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use weft_api::node_network::Decision;
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
+    use weft_api::node_network::{CapturedState, Decision, Granted};
     use weft_plan::health;
 
     use super::*;
@@ -315,6 +344,57 @@ mod tests {
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn no_planted_secret_is_in_a_status() {
+        let planted: Value =
+            serde_saphyr::from_str(include_str!("../../../plan/tests/planted.yaml")).unwrap();
+        let spec = json!({"desiredState": planted});
+        let wish = Wish {
+            granted: Some(Granted {
+                generation: 7,
+                spec: serde_json::from_value(spec).unwrap(),
+                values: None,
+            }),
+            ..wish(Status::default())
+        };
+        let said = planted.to_string();
+        let captured = CapturedState {
+            state: Some(planted.clone()),
+            meta_info: None,
+        };
+        let failed = State::Failed {
+            message: said.clone(),
+        };
+        let aside = Aside {
+            drifted: Some(said.clone()),
+            conflict: Some(said.clone()),
+            ..Aside::default()
+        };
+        let mut status = Status {
+            desired_state: Some(planted.clone()),
+            captured_states: Some(BTreeMap::from([("all".to_owned(), captured)])),
+            outcome: Some(Outcome {
+                wanted: Some(said.clone()),
+                found: Some(said.clone()),
+                ..early("Apply", said.clone())
+            }),
+            conditions: conditions(&wish, &failed, &aside, at(0)),
+            ..Status::default()
+        };
+        hide(&mut status, &wish);
+        let parts = [
+            json!(status.desired_state),
+            json!(status.captured_states),
+            json!(status.outcome),
+            json!(status.conditions),
+        ];
+        for part in parts.map(|part| part.to_string()) {
+            assert!(!part.contains("pl4nted"), "{part}");
+            let harmless = said.matches("h4rmless").count();
+            assert!(part.matches("h4rmless").count() >= harmless, "{part}");
+        }
     }
 
     /// The table of kubernetes-nmstate: Progressing, Failing, Available, Pending, Aborted.

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use weft_node_network::{
+    capture::Captures,
     claims::{Layer, Owner, Rank},
     merge::merge,
+    render::Rendered,
     revert, state,
 };
 
@@ -25,6 +27,10 @@ pub(super) struct Applied {
     pub generation: i64,
     /// Its desired state. References to secrets are still in it.
     pub desired: Value,
+    /// The results of its captures, which the enactment shows without secrets. Files of earlier
+    /// versions of the agent have none.
+    #[serde(default)]
+    pub captures: Option<Captures>,
     /// The state that takes back all that the policy has changed, over all its generations.
     pub undo: Value,
 }
@@ -56,7 +62,10 @@ impl Store {
 
     /// A policy is applied on a host that was like this before. Earlier notes stay, as after a
     /// crash: the host is not any more as it was before.
-    pub fn applied(&mut self, policy: &str, generation: i64, desired: Value, before: &Value) {
+    pub fn applied(&mut self, policy: &str, generation: i64, rendered: &Rendered, before: &Value) {
+        let Rendered {
+            desired, captures, ..
+        } = rendered.clone();
         if self
             .0
             .get(policy)
@@ -82,6 +91,7 @@ impl Store {
             Applied {
                 generation,
                 desired,
+                captures: Some(captures),
                 undo,
             },
         );
@@ -101,6 +111,14 @@ mod tests {
 
     use super::*;
 
+    fn rendered(desired: Value) -> Rendered {
+        Rendered {
+            desired,
+            captures: Captures::new(),
+            cards: BTreeMap::new(),
+        }
+    }
+
     #[test]
     fn the_way_back_leads_to_before_the_first_generation() {
         let eth1 = |mtu: u32| {
@@ -109,8 +127,8 @@ mod tests {
             })
         };
         let mut store = Store::default();
-        store.applied("p", 1, eth1(9000), &eth1(1500));
-        store.applied("p", 2, eth1(4000), &eth1(9000));
+        store.applied("p", 1, &rendered(eth1(9000)), &eth1(1500));
+        store.applied("p", 2, &rendered(eth1(4000)), &eth1(9000));
         let applied = store.get("p").unwrap();
         assert_eq!(applied.generation, 2);
         assert_eq!(
@@ -120,7 +138,7 @@ mod tests {
         );
         // Once more, as by a process that does not know whether it has done so.
         let known = store.clone();
-        store.applied("p", 2, eth1(4000), &eth1(4000));
+        store.applied("p", 2, &rendered(eth1(4000)), &eth1(4000));
         assert_eq!(store, known);
         assert!(store.keep(|_| false));
         assert_eq!(store.get("p"), None);
@@ -134,8 +152,8 @@ mod tests {
             })
         };
         let mut store = Store::default();
-        store.applied("p", 1, br1(1500), &json!({"interfaces": []}));
-        store.applied("p", 2, br1(1400), &br1(1500));
+        store.applied("p", 1, &rendered(br1(1500)), &json!({"interfaces": []}));
+        store.applied("p", 2, &rendered(br1(1400)), &br1(1500));
         assert_eq!(
             store.get("p").unwrap().undo["interfaces"][0]["state"],
             "absent"

@@ -13,6 +13,7 @@ use weft_node_network::{
     render::{Given, RenderError, Rendered, render},
     state,
 };
+use weft_plan::secrets;
 
 use super::store::Applied;
 use crate::{enact::phase, transaction::Request};
@@ -70,6 +71,13 @@ impl Wish {
                 .cloned()
                 .unwrap_or_default(),
         })
+    }
+
+    /// The secrets in the policy, which a message may quote.
+    pub fn secrets(&self) -> BTreeSet<String> {
+        let granted = self.granted.as_ref();
+        let desired = granted.and_then(|granted| granted.spec.desired_state.as_ref());
+        desired.map(secrets::values).unwrap_or_default()
     }
 
     pub fn owner(&self) -> Owner {
@@ -177,16 +185,18 @@ impl Wish {
                 cards: Default::default(),
             });
         };
+        let applied = applied.filter(|applied| applied.generation == *generation);
+        let noted = applied.and_then(|applied| applied.captures.as_ref());
         let captures = || {
-            self.status
-                .captured_states
-                .iter()
-                .flatten()
-                .map(|(name, captured)| (name.clone(), captured.state.clone().unwrap_or_default()))
-                .collect()
+            let shown = self.status.captured_states.iter().flatten();
+            let shown = shown
+                .map(|(name, captured)| (name.clone(), captured.state.clone().unwrap_or_default()));
+            noted.cloned().unwrap_or_else(|| shown.collect())
         };
-        if spec.capture.is_some() && self.standing() == Standing::Done {
-            if let Some(applied) = applied.filter(|applied| applied.generation == *generation) {
+        let is_known = self.status.policy_generation == Some(*generation);
+        let is_done = spec.capture.is_some() && self.standing() == Standing::Done;
+        if is_done {
+            if let Some(applied) = applied {
                 return Ok(Rendered {
                     desired: applied.desired.clone(),
                     captures: captures(),
@@ -197,7 +207,8 @@ impl Wish {
                 .status
                 .desired_state
                 .clone()
-                .filter(|_| self.status.policy_generation == Some(*generation))
+                // A mask is not to be applied.
+                .filter(|desired| is_known && !secrets::has_mask(desired))
             {
                 return Ok(Rendered {
                     desired,
@@ -207,16 +218,21 @@ impl Wish {
             }
         }
         // The policy was applied, and then a value of the node changed.
-        let is_applied = values.is_some()
-            && applied.is_some_and(|applied| applied.generation == *generation)
-            && self.status.policy_generation == Some(*generation)
+        let is_applied = (is_done || values.is_some() && applied.is_some())
+            && is_known
             && self.status.captured_states.is_some();
         let given = Given {
             values: values.clone().unwrap_or_default(),
             leaving,
             captures: is_applied.then(captures),
         };
-        render(spec, current, &given)
+        let rendered = render(spec, current, &given)?;
+        let is_shown = is_applied && noted.is_none();
+        let is_own = || spec.desired_state.as_ref().is_some_and(secrets::has_mask);
+        if is_shown && secrets::has_mask(&rendered.desired) && !is_own() {
+            return Err(RenderError::Hidden);
+        }
+        Ok(rendered)
     }
 
     /// The layer of this policy with this state.
@@ -295,6 +311,7 @@ mod tests {
         let applied = Applied {
             generation,
             desired: state::empty(),
+            captures: None,
             undo: state::empty(),
         };
         let now = json!({"interfaces": [{"name": "eth9", "type": "ethernet"}]});
@@ -323,6 +340,56 @@ mod tests {
         assert_eq!(state["interfaces"][0]["description"], "eth9");
         let state = rendered(&wish(None), 1);
         assert_eq!(state["interfaces"][0]["description"], "eth9");
+    }
+
+    /// The agent has lost its folder, or an earlier version has written it.
+    #[test]
+    fn a_mask_in_the_status_is_never_wanted_of_the_host() {
+        let now = json!({"interfaces": [{"name": "eth9", "type": "ethernet"}]});
+        let keys = |description: &str, key: &str| {
+            let mut wish = wish(None);
+            wish.status.observed_generation = Some(wish.observed);
+            wish.status.conditions = vec![weft_api::Condition {
+                type_: "Available".into(),
+                status: "True".into(),
+                ..Default::default()
+            }];
+            let granted = wish.granted.as_mut().unwrap();
+            let desired = granted.spec.desired_state.as_mut().unwrap();
+            desired["ovs-db"] = json!({"external_ids": {"ssl_key": key}});
+            let shown = json!({"interfaces": [{"name": "br0", "description": description}],
+                "ovs-db": {"external_ids": {"ssl_key": secrets::HIDDEN}}});
+            wish.status.desired_state = Some(shown);
+            wish
+        };
+        let lost = keys("as done", "hunter22");
+        let rendered = |wish: &Wish, applied: Option<&Applied>| {
+            let rendered = wish.render(applied, &now, BTreeSet::new());
+            rendered.map(|rendered| rendered.desired)
+        };
+        let desired = rendered(&lost, None).unwrap();
+        assert_eq!(desired["ovs-db"]["external_ids"]["ssl_key"], "hunter22");
+        assert_eq!(desired["interfaces"][0]["description"], "eth0", "captured");
+
+        let mut captured = keys("as done", "{{ capture.card.ovs-db.external_ids.ssl_key }}");
+        let states = captured.status.captured_states.as_mut().unwrap();
+        let state = states.get_mut("card").unwrap().state.as_mut().unwrap();
+        state["ovs-db"] = json!({"external_ids": {"ssl_key": secrets::HIDDEN}});
+        assert_eq!(rendered(&captured, None), Err(RenderError::Hidden));
+
+        let mut noted = json!({"interfaces": [{"name": "eth0", "type": "ethernet"}]});
+        noted["ovs-db"] = json!({"external_ids": {"ssl_key": "hunter22"}});
+        let applied = Applied {
+            generation: 1,
+            desired: state::empty(),
+            captures: Some(BTreeMap::from([("card".to_owned(), noted)])),
+            undo: state::empty(),
+        };
+        // A value of the node has changed, so it is rendered again.
+        captured.status.observed_generation = Some(1);
+        captured.granted.as_mut().unwrap().values = of_rack("r2");
+        let desired = rendered(&captured, Some(&applied)).unwrap();
+        assert_eq!(desired["ovs-db"]["external_ids"]["ssl_key"], "hunter22");
     }
 
     #[test]

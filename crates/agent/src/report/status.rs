@@ -12,7 +12,7 @@ use weft_api::{
 use weft_node_network::{
     kernel_subset::KERNEL,
     normalise::{Filter, Normalised, normalise},
-    secrets::{self, Place},
+    secrets::{self, HIDDEN, Place},
 };
 use weft_plan::{escape, health};
 
@@ -149,6 +149,7 @@ pub fn report(seen: &Observation, filter: &Filter, secrets: &BTreeSet<Place>) ->
         &capabilities(seen),
     );
     secrets::hide(&mut report.state, secrets);
+    weft_plan::secrets::hide(&mut report.state, HIDDEN);
     report
 }
 
@@ -305,6 +306,26 @@ mod tests {
             .iter()
             .find(|condition| condition.type_ == of_type)
             .unwrap()
+    }
+
+    #[test]
+    fn no_planted_secret_is_in_the_state_of_a_host() {
+        let planted = include_str!("../../../plan/tests/planted.yaml");
+        let mut seen = observation(1500);
+        seen.state = NetworkState::new_from_yaml(planted).unwrap();
+        let state = report(&seen, &Filter::default(), &BTreeSet::new()).state;
+        let shown = state.to_string();
+        assert!(!shown.contains("pl4nted"), "{state:#}");
+        let count = |text: &str| text.matches("h4rmless").count();
+        assert_eq!(count(&shown), count(planted), "{state:#}");
+        for (section, key) in [("external_ids", "ssl_key"), ("other_config", "private key")] {
+            assert_eq!(state["ovs-db"][section][key], HIDDEN);
+        }
+        let token =
+            "interfaces: [{name: eth1, type: ethernet, ipv6: {enabled: true, token: '::7'}}]";
+        seen.state = NetworkState::new_from_yaml(token).unwrap();
+        let state = report(&seen, &Filter::default(), &BTreeSet::new()).state;
+        assert_eq!(state["interfaces"][0]["ipv6"]["token"], "::7", "{state:#}");
     }
 
     #[test]

@@ -14,49 +14,29 @@ use base64::{
 };
 use regex::{Captures, Regex};
 use serde_json::{Map, Value, json};
-use weft_plan::{escape, kinds};
+use weft_plan::{
+    escape, kinds,
+    secrets::{
+        NAME_PATTERN as NAMES, PHRASE_PATTERN as PHRASES, SHORTEST, is_secret, is_secret_name,
+    },
+};
 
 /// Stands where a secret value was.
 pub const REMOVED: &str = "<removed>";
 
-/// A value with fewer characters is in too many texts by chance.
-const SHORTEST: usize = 4;
-
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
-/// The ends of the names of fields, variables and options whose values are secret, in lower case and
-/// without signs. A `key` alone is no secret: the selectors of Kubernetes have that field.
-const SECRET_NAMES: [&str; 10] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "pwd",
-    "psk",
-    "secret",
-    "token",
-    "key",
-    "mkacak",
-    "credentials",
-];
-
-/// Ends of names that look like those of secrets and are not, in the same form.
-const PUBLIC_NAMES: [&str; 2] = ["publickey", "topologykey"];
-
-/// As [`SECRET_NAMES`], with the signs between words.
-const NAMES: &str =
-    "(?:password|passwd|passphrase|pwd|psk|secret|token|[a-z0-9]+[_-]?key|mka[_-]?cak|credentials)";
 
 /// A name and a value in a text, the value up to the end of the line: `password = two words`. Also
 /// both values of a change in the history of a node: `~ interfaces[eth1].802.1x.password: x -> y`.
 static LINE: LazyLock<Regex> = LazyLock::new(|| {
     regex(&format!(
-        r#"(?im)^([ \t]*(?:export[ \t]+|[~+][ \t]+)?["']?([\w.\[\]-]*{NAMES})["']?[ \t]*[:=][ \t]*)(\S.*)$"#
+        r#"(?im)^([ \t]*(?:export[ \t]+|[~+][ \t]+)?["']?([\w.\[\]-]*(?:{NAMES}|{PHRASES}))["']?[ \t]*[:=][ \t]*)(\S.*)$"#
     ))
 });
 /// The same inside a line: `password=x, user=y` and `"password": "x"`.
 static INLINE: LazyLock<Regex> = LazyLock::new(|| {
     regex(&format!(
-        r#"(?i)(([\w.-]*{NAMES})\\?["']?[ \t]*[:=][ \t]*)(\\?"[^"\n]*"|'[^'\n]*'|[^\s,;}}\])"']+)"#
+        r#"(?i)(([\w.-]*(?:{NAMES}|{PHRASES}))\\?["']?[ \t]*[:=][ \t]*)(\\?"[^"\n]*"|'[^'\n]*'|[^\s,;}}\])"']+)"#
     ))
 });
 /// A name and a value with a blank between them: an option such as `--psk x`, also in a list, and a
@@ -130,7 +110,7 @@ impl Values {
             _ => {
                 for pattern in [&*LINE, &*INLINE] {
                     let found = pattern.captures_iter(text);
-                    let secret = found.filter(|found| is_secret_name(&found[2]));
+                    let secret = found.filter(|found| hides(&found[2], &found[3]));
                     self.texts.extend(secret.map(|found| value_of(&found[3])));
                 }
                 let urls = URL.captures_iter(text);
@@ -144,7 +124,7 @@ impl Values {
             Value::Object(map) => {
                 for (key, value) in map {
                     match value.as_str() {
-                        Some(text) if is_secret_name(key) || key == "auth" => {
+                        Some(text) if is_secret(key, value) || key == "auth" => {
                             self.texts.insert(text.as_bytes().to_vec());
                         }
                         _ => self.add_leaves(value),
@@ -159,8 +139,16 @@ impl Values {
 
 /// The bytes of a value in a text, without quotes.
 fn value_of(text: &str) -> Vec<u8> {
-    let value = text.trim().trim_matches(['"', '\'', '\\']);
-    value.as_bytes().to_vec()
+    unquoted(text).as_bytes().to_vec()
+}
+
+fn unquoted(text: &str) -> &str {
+    text.trim().trim_matches(['"', '\'', '\\'])
+}
+
+/// Reports whether a value in a text is secret by its name.
+fn hides(name: &str, value: &str) -> bool {
+    is_secret(name, &unquoted(value).into())
 }
 
 /// Removes secret values.
@@ -255,11 +243,11 @@ impl Redaction {
 
     /// The items of a list, which may be the arguments of a command.
     fn items(&self, items: Vec<Value>) -> Value {
-        let mut hides = false;
+        let mut name = String::new();
         let without = items.into_iter().map(|item| {
             let option = item.as_str().and_then(|text| OPTION.captures(text));
-            let is_value = hides && item.is_string() && option.is_none();
-            hides = option.is_some_and(|found| is_secret_name(&found[1]));
+            let is_value = item.is_string() && option.is_none() && is_secret(&name, &item);
+            name = option.map_or_else(String::new, |found| found[1].to_owned());
             if is_value {
                 REMOVED.into()
             } else {
@@ -271,16 +259,15 @@ impl Redaction {
 
     fn fields(&self, map: Map<String, Value>) -> Map<String, Value> {
         // An environment variable, or another pair of name and value.
-        let is_secret_pair = map
-            .get("name")
-            .and_then(Value::as_str)
-            .is_some_and(is_secret_name);
+        let pair = map.get("name").and_then(Value::as_str).map(str::to_owned);
         let without = |(key, value): (String, Value)| {
-            let hides = is_secret_name(&key) || is_secret_pair && key == "value";
+            let name = pair.as_deref().filter(|_| key == "value").unwrap_or(&key);
             let value = match value {
                 Value::String(name) if self.is_reference(&key, &name) => Value::String(name),
-                Value::String(_) | Value::Number(_) if hides => REMOVED.into(),
-                Value::Array(items) if hides => items.iter().map(|_| REMOVED).collect(),
+                value if is_secret(name, &value) => REMOVED.into(),
+                Value::Array(items) if is_secret_name(name) => {
+                    items.iter().map(|_| REMOVED).collect()
+                }
                 Value::String(text) if key == LAST_APPLIED => self
                     .json(&text)
                     .unwrap_or_else(|| REMOVED.to_owned())
@@ -337,19 +324,9 @@ pub fn secret(secret: &Value) -> Value {
     })
 }
 
-fn is_secret_name(name: &str) -> bool {
-    let plain: String = name
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .collect::<String>()
-        .to_lowercase();
-    let ends = |ends: &[&str]| ends.iter().any(|end| plain.ends_with(end));
-    plain != "key" && ends(&SECRET_NAMES) && !ends(&PUBLIC_NAMES)
-}
-
 /// Removes values by the form of the text around them.
 fn without_forms(text: &str) -> String {
-    let behind = |found: &Captures<'_>| match is_secret_name(&found[2]) {
+    let behind = |found: &Captures<'_>| match hides(&found[2], &found[3]) {
         true => format!("{}{REMOVED}", &found[1]),
         false => found[0].to_owned(),
     };
@@ -369,7 +346,7 @@ fn without_forms(text: &str) -> String {
             .get(2)
             .or(found.get(3))
             .map_or("", |name| name.as_str());
-        match is_secret_name(name) {
+        match hides(name, &found[4]) {
             true => format!("{}{REMOVED}", &found[1]),
             false => found[0].to_owned(),
         }
@@ -559,6 +536,7 @@ mod tests {
             planted.push(format!("pl4nted-{:02}-zz", planted.len()));
             planted[planted.len() - 1].clone()
         };
+        let mut texts = Vec::new();
         let names = [
             "password",
             "passwd",
@@ -574,7 +552,10 @@ mod tests {
             "credentials",
             "private-key-password",
         ];
-        let mut texts = Vec::new();
+        for name in ["private key", "Pre-shared key", "WPA key", "pass phrase"] {
+            let (one, other) = (secret(), secret());
+            texts.push(format!("{name}: {one}\nfailed, {name} = {other} and more"));
+        }
         let mut object = json!({"kind": "Pod", "metadata": {"name": "p", "annotations": {}}});
         for name in names {
             object["spec"][name] = secret().into();
@@ -598,6 +579,18 @@ mod tests {
 
         let redaction = redaction(&[]);
         let mut shown = redaction.object(object).to_string();
+        // All places of a state, as an object and as lines.
+        let lines = include_str!("../../../plan/tests/planted.yaml");
+        let state: Value = serde_saphyr::from_str(lines).unwrap();
+        let (_, lines) = lines.split_once("interfaces:").unwrap();
+        let harmless = lines.matches("h4rmless").count();
+        let policy =
+            json!({"kind": "NodeNetworkConfigurationPolicy", "spec": {"desiredState": state}});
+        for text in [redaction.object(policy).to_string(), redaction.text(lines)] {
+            assert_eq!(text.matches("h4rmless").count(), harmless, "{text}");
+            assert!(!text.contains("pl4nted"), "{text}");
+            shown += &text;
+        }
         for text in &texts {
             shown += &format!("{}\n", redaction.text(text));
         }
@@ -622,6 +615,11 @@ mod tests {
         assert_eq!(redaction.object(object.clone()), object);
         for text in [
             "the password is wrong, the token expired",
+            "the private key does not match the certificate",
+            "~ interfaces[ib0].infiniband.pkey: 0x8001 -> 0x8002",
+            "private-key: /etc/pki/client.key",
+            "--tls-key /etc/pki/client.key",
+            "token: ::12:34",
             "the Secret osp-secret has no key PlacementPassword",
             "topologyKey: kubernetes.io/hostname",
             "ssh_public_key=abc",

@@ -13,6 +13,11 @@ use super::{
 };
 use crate::{plan::Node, rollout::Policy};
 
+/// A state with a secret in each place that can hold one.
+fn planted() -> Value {
+    serde_saphyr::from_str(include_str!("../../../plan/tests/planted.yaml")).unwrap()
+}
+
 /// A node with everything that a picture shows.
 fn report() -> Value {
     json!({
@@ -480,5 +485,23 @@ proptest! {
         }
         let worst = picture.parts.iter().map(|part| part.health).chain(picture.policies.iter().map(|policy| policy.health)).max();
         prop_assert!(picture.health >= worst.unwrap_or_default());
+    }
+}
+
+#[test]
+fn no_planted_secret_is_in_a_picture() {
+    let wanted = planted();
+    let policy = |desired: &Value| json!({"metadata": {"generation": 1, "name": "p"}, "spec": {"desiredState": desired}});
+    let policies = BTreeMap::from([("p".to_owned(), policy(&wanted))]);
+    // The same in clear, with another value of each.
+    let reported: Value = serde_json::from_str(&wanted.to_string().replace("-zz", "-old")).unwrap();
+    for report in [report(), reported] {
+        let shown = format!("{:?}", picture(report, &policies, &[], &[], &[]));
+        assert!(!shown.contains("pl4nted"), "{shown}");
+        let harmless = wanted["ovs-db"]["external_ids"]["rack"].as_str().unwrap();
+        assert!(
+            shown.contains(harmless) && shown.contains("external_ids.ssl_key"),
+            "{shown}"
+        );
     }
 }

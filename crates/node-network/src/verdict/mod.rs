@@ -19,6 +19,7 @@ use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 use nmstate::{ErrorKind, NetworkState};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use weft_plan::secrets as in_texts;
 
 use crate::{
     desired::Desired,
@@ -47,7 +48,7 @@ const MOST_REFUSALS: usize = 20;
 /// Sections of interfaces that can hold secrets.
 pub(crate) const SECRET: [&str; 3] = ["802.1x", "macsec", "libreswan"];
 
-/// Returns nmstate's refusals of a desired state, each with its place. The state is in today's
+/// Returns nmstate's refusals of a desired state, each with its place and without secrets. The state is in today's
 /// spelling, with known keys only and without references to captures.
 ///
 /// `current` is the state of the host, with all of its interfaces, as nmstate reports it. With `None`
@@ -65,7 +66,12 @@ pub fn verdict(desired: &Value, current: Option<&Value>) -> Vec<StateError> {
     };
     let judge = Judge::new(&state, host.as_deref());
     match judge.refusal(&judge.parts.state()) {
-        Some(words) => short(judge.refusals(&state, &words), &str::to_owned),
+        Some(words) => {
+            let states = [Some(desired), current].into_iter().flatten();
+            let hidden: BTreeSet<String> = states.flat_map(in_texts::values).collect();
+            let hide = |text: &str| in_texts::without(text, &hidden);
+            short(judge.refusals(&state, &words), &hide)
+        }
         None => Vec::new(),
     }
 }

@@ -81,12 +81,17 @@ const SECRETS: [(&str, &str, &str, &str, &str); 12] = [
 ];
 
 /// Values that are in clear in resources, and in no Secret.
-const IN_CLEAR: [&str; 4] = [
+const IN_CLEAR: [&str; 6] = [
     "cle4r-802.1x",
     "cle4r-in-a-url",
     "cle4r in a file",
     "cle4r-variable",
+    "cle4r-option-of-an-event",
+    "cle4r-external-id",
 ];
+
+/// A state with a secret in each place that can hold one.
+const PLANTED: &str = include_str!("../../../plan/tests/planted.yaml");
 
 /// Parts of Secrets' values that are secret by themselves.
 const PARTS: [&str; 3] = [
@@ -208,7 +213,16 @@ async fn fill(cluster: &Cluster) {
         IN_CLEAR[1], IN_CLEAR[2], SECRETS[2].4
     );
     let said = values().collect::<Vec<_>>().join(" / ");
+    let called = format!("exit code 2 of nmcli --psk {} up wifi0", IN_CLEAR[4]);
+    let planted: Value = serde_saphyr::from_str(PLANTED).unwrap();
     for object in [
+        json!({"apiVersion": "nmstate.io/v1", "kind": "NodeNetworkConfigurationPolicy",
+            "metadata": {"name": "planted"}, "spec": {"desiredState": planted}}),
+        json!({"apiVersion": "events.k8s.io/v1", "kind": "Event",
+            "metadata": {"namespace": NAMESPACE, "name": "called"}, "eventTime": "2026-01-01T00:00:00.000000Z",
+            "reportingController": "weft-addons", "reportingInstance": "x", "action": "Reconcile",
+            "type": "Warning", "reason": "Failed", "note": called,
+            "regarding": {"apiVersion": "v1", "kind": "Pod", "namespace": NAMESPACE, "name": "called"}}),
         json!({"apiVersion": "placement.openstack.org/v1beta1", "kind": "PlacementAPI",
             "metadata": {"namespace": "openstack", "name": "placement"},
             "spec": {"secret": "osp", "databaseInstance": "openstack", "customServiceConfig": config}}),
@@ -255,7 +269,9 @@ async fn fill(cluster: &Cluster) {
         format!("~ interfaces[eth1].description: wall -> {}", SECRETS[6].4)
     ]}]);
     let status = json!({"status": {"history": history, "currentState": {"interfaces": [{"name": "eth1", "description": SECRETS[6].4,
-        "802.1x": {"password": "<_password_hid_by_nmstate>"}}]}}});
+        "802.1x": {"password": "<_password_hid_by_nmstate>"}}],
+        // As agents of earlier versions report it.
+        "ovs-db": {"external_ids": {"ssl_key": IN_CLEAR[5], "rack": "r4ck-7"}}}}});
     cluster
         .kubectl(&[
             "patch",
@@ -314,6 +330,7 @@ async fn a_report_has_all_parts_and_no_value_of_a_secret() {
                 .any(|form| text.contains(form) || name.contains(form))
         });
         assert_eq!(secret, None, "{name}:\n{text}");
+        assert!(!text.contains("pl4nted"), "{name}:\n{text}");
     }
     let has = |name: &str, part: &str| {
         let names: Vec<_> = files.keys().collect();
@@ -344,7 +361,21 @@ async fn a_report_has_all_parts_and_no_value_of_a_secret() {
         "resources/node-network/NodeNetworkState-node-1.yaml",
         "name: eth1",
     );
-    for part in ["what: policy eap", "~ interfaces[eth1].mtu: 1500 -> 9000"] {
+    let planted = "resources/node-network/NodeNetworkConfigurationPolicy-planted.yaml";
+    for word in PLANTED.split(|sign: char| !sign.is_ascii_alphanumeric() && sign != '-') {
+        if word.starts_with("h4rmless") {
+            has(planted, word);
+        }
+    }
+    has(
+        "events/cluster-network-addons.yaml",
+        "nmcli --psk <removed> up wifi0",
+    );
+    for part in [
+        "r4ck-7",
+        "what: policy eap",
+        "~ interfaces[eth1].mtu: 1500 -> 9000",
+    ] {
         has("resources/node-network/NodeNetworkState-node-1.yaml", part);
     }
     has(

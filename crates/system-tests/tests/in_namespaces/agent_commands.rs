@@ -2,11 +2,19 @@
 
 use std::{fs, path::Path, process::Command};
 
+use nmstate::NetworkState;
 use serde_json::{Value, json};
-use weft_agent::{secrets, state_dir::StateDir};
+use weft_agent::{
+    history::{Entry, History},
+    secrets,
+    state_dir::StateDir,
+};
 use weft_testenv::namespace::{in_namespace, ip};
 
 const HIDDEN: &str = "<_password_hid_by_nmstate>";
+
+/// A state with a secret in each place that can hold one.
+const PLANTED: &str = include_str!("../../../plan/tests/planted.yaml");
 
 /// Runs the agent. Returns its output and its exit code.
 fn agent(folder: &Path, arguments: &[&str]) -> (String, Option<i32>) {
@@ -85,6 +93,54 @@ fn a_plan_says_that_a_secret_changes_and_not_to_what() {
             [false; 3],
             "{printed}"
         );
+    });
+}
+
+#[test]
+fn no_planted_secret_is_printed_by_any_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state.yaml");
+    let planted: Value = serde_saphyr::from_str(PLANTED).unwrap();
+    // No host without Open vSwitch and NetworkManager has more of it.
+    let eth1 = json!({"interfaces": [planted["interfaces"][0]], "ovs-db": planted["ovs-db"]});
+    let mut wrong = planted.clone();
+    wrong["interfaces"][2]["libreswan"]["psk"] = 4711147.into();
+    let before = NetworkState::new_from_yaml(&PLANTED.replace("-zz", "-old")).unwrap();
+    let desired = NetworkState::new_from_yaml(PLANTED).unwrap();
+    let mut known = secrets::values(&before, &Default::default());
+    known.extend(secrets::values(&desired, &Default::default()));
+    let dir = StateDir::open(folder.path().join("state")).unwrap();
+    let failed = Err(format!("nmstate has said: {PLANTED}"));
+    let entry = Entry::new("policy planted", failed, before, desired.into(), &known);
+    History::new(&dir).unwrap().add(&entry).unwrap();
+    in_namespace(|| {
+        ip("link add eth1 type veth peer name eth2");
+        let path = file.to_str().unwrap();
+        let print = |arguments: &[&str]| {
+            let (printed, _) = agent(folder.path(), arguments);
+            assert!(!printed.contains("pl4nted"), "{arguments:?}: {printed}");
+            assert!(!printed.contains("4711147"), "{arguments:?}: {printed}");
+            printed
+        };
+        fs::write(&file, eth1.to_string()).unwrap();
+        let identity = planted["interfaces"][0]["802.1x"]["identity"]
+            .as_str()
+            .unwrap();
+        let rack = planted["ovs-db"]["external_ids"]["rack"].as_str().unwrap();
+        for form in ["text", "json"] {
+            let printed = print(&["plan", "-f", path, "-o", form]);
+            for part in [identity, rack, "ssl_key", HIDDEN] {
+                assert!(printed.contains(part), "{part}: {printed}");
+            }
+            let printed = print(&["history", "-o", form]);
+            assert!(printed.contains(identity), "{printed}");
+            print(&["apply", "-f", path, "-o", form]);
+        }
+        fs::write(&file, wrong.to_string()).unwrap();
+        for command in ["plan", "apply"] {
+            let refused = print(&[command, "-f", path]);
+            assert!(refused.contains("psk"), "{refused}");
+        }
     });
 }
 

@@ -211,7 +211,7 @@ impl Pass<'_> {
                 store.applied(
                     &item.wish.policy,
                     granted.generation,
-                    item.rendered.desired.clone(),
+                    &item.rendered,
                     &self.current,
                 );
             }

@@ -5,14 +5,13 @@ use http::{Request, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use weft_placement::registration::Access;
+use weft_plan::secrets::without;
 use weft_runtime::api_server::web::{Web, WebError};
 
 use super::KeystoneError;
 
 /// The domain of the administrator, as that of the service's user in placement.conf.
 const DOMAIN: &str = "Default";
-/// Replaces a password in messages from Keystone, which quotes refused requests.
-const HIDDEN: &str = "<hidden>";
 
 /// The way to a Keystone.
 pub struct Keystone {
@@ -282,13 +281,10 @@ impl Keystone {
     }
 }
 
-/// Keystone's words, without the secrets that they may quote.
+/// Keystone's words, without the secrets that they may quote from a refused request.
 fn message(answer: &Value, secrets: &[&str]) -> Option<String> {
-    let mut message = answer["error"]["message"].as_str()?.trim_end().to_owned();
-    for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
-        message = message.replace(*secret, HIDDEN);
-    }
-    Some(message)
+    let message = answer["error"]["message"].as_str()?;
+    Some(without(message.trim_end(), secrets))
 }
 
 #[cfg(test)]
