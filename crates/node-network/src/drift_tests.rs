@@ -1,16 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-
-#[test]
-fn a_key_whose_value_is_hidden_can_be_removed_and_counts_as_wanted() {
-    let keys = |key: Value| json!({"ovs-db": {"external_ids": {"ssl_key": key}}});
-    let found = |wanted: Value| differences(&keys(wanted), &keys(HIDDEN.into()));
-    assert_eq!(found("hunter2".into()), []);
-    let removed = found(Value::Null);
-    assert_eq!(removed.len(), 1, "{removed:?}");
-    assert_eq!(removed[0].path.to_string(), "ovs-db.external_ids.ssl_key");
-}
 use serde_json::json;
 
 /// The report of a host, in nmstate's words.
@@ -463,4 +453,14 @@ fn a_bridge_leaves_the_ports_of_others_if_it_says_so() {
         [port("eth2")]
     );
     assert_eq!(lost(json!({"allow-extra-ports": true})), [""; 0]);
+}
+
+#[test]
+fn a_key_whose_value_is_hidden_can_be_removed_and_counts_as_wanted() {
+    let keys = |key: Value| json!({"ovs-db": {"external_ids": {"ssl_key": key}}});
+    let found = |wanted: Value| differences(&keys(wanted), &keys(HIDDEN.into()));
+    assert_eq!(found("hunter2".into()), []);
+    let removed = found(Value::Null);
+    assert_eq!(removed.len(), 1, "{removed:?}");
+    assert_eq!(removed[0].path.to_string(), "ovs-db.external_ids.ssl_key");
 }
