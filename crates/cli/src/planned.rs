@@ -446,11 +446,38 @@ fn difference_json(difference: &Difference) -> Value {
     let mut json = json!({"path": difference.path, "change": change});
     for (field, value) in [("from", from), ("to", to)] {
         if let Some(value) = value {
-            json[field] = value.clone();
+            json[field] = difference.masked(value);
         }
     }
     if let Some(by) = by {
         json["addedBy"] = by.clone().into();
     }
     json
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn no_planted_secret_is_in_the_changes_of_an_object() {
+        let planted = include_str!("../../plan/tests/planted.yaml");
+        let state = |text: &str| serde_saphyr::from_str::<Value>(text).unwrap();
+        let difference = Difference {
+            path: "spec.desiredState".to_owned(),
+            what: What::Changed {
+                live: state(&planted.replace("-zz", "-old")),
+                desired: state(planted),
+            },
+        };
+        let json = difference_json(&difference).to_string();
+        for text in [&json, &difference.to_string()] {
+            assert!(!text.contains("pl4nted"), "{text}");
+            assert!(text.contains("h4rmless-01-old"), "{text}");
+        }
+        for harmless in ["h4rmless-01-zz", "/etc/pki/h4rmless", "ssl_key"] {
+            assert!(json.contains(harmless), "{harmless}: {json}");
+        }
+    }
 }

@@ -92,11 +92,17 @@ impl std::fmt::Display for Difference {
 impl Difference {
     /// Returns a value of the field as JSON without secrets, cut after so many characters.
     pub(crate) fn shown(&self, value: &Value, characters: usize) -> String {
+        shortened(&self.masked(value), characters)
+    }
+
+    /// Returns a value of the field with a mask in place of each secret.
+    #[must_use]
+    pub fn masked(&self, value: &Value) -> Value {
         let name = field_name(&self.path);
         // Objects that Weft writes name a Secret there, and have no secret.
         let is_reference = name.to_lowercase().ends_with("secret");
         let name = if is_reference { "" } else { name };
-        shortened(&secrets::masked_at(name, value, HIDDEN), characters)
+        secrets::masked_at(name, value, HIDDEN)
     }
 }
 
