@@ -312,6 +312,10 @@ mod tests {
     use super::*;
     use nmstate::InterfaceIpv4;
 
+    fn state(text: &str) -> NetworkState {
+        NetworkState::new_from_yaml(text).unwrap()
+    }
+
     fn entry(what: &str) -> Entry {
         let before = NetworkState::new_from_yaml(
             "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1500}]",
@@ -373,7 +377,6 @@ mod tests {
 
     #[test]
     fn a_card_that_became_a_port_gets_its_addresses_and_routes_back() {
-        let state = |text: &str| NetworkState::new_from_yaml(text).unwrap();
         let before = state(
             "interfaces:
 - {name: eth0, type: ethernet, state: up, ipv4: {enabled: true, dhcp: false, address: [{ip: 192.0.2.11, prefix-length: 24}]}}
@@ -401,7 +404,6 @@ routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: br0, next-hop-add
     /// No checkpoint of NetworkManager has alternative names and the database of Open vSwitch.
     #[test]
     fn a_value_that_was_not_there_goes_when_a_change_is_taken_back() {
-        let state = |text: &str| NetworkState::new_from_yaml(text).unwrap();
         let eth1 = |more: &str| {
             format!("interfaces: [{{name: eth1, type: ethernet, state: up, mtu: 1500{more}}}]")
         };
@@ -476,7 +478,6 @@ routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: br0, next-hop-add
 
     #[test]
     fn a_summary_shows_changed_properties_and_no_secret() {
-        let state = |text: &str| NetworkState::new_from_yaml(text).unwrap();
         let wire = |password: &str, description: &str| {
             state(&format!(
                 "interfaces: [{{name: eth1, type: ethernet, state: up, description: {description}, mtu: 1500, \
@@ -530,30 +531,14 @@ routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: br0, next-hop-add
     }
 
     #[test]
-    fn no_planted_secret_is_in_the_history_and_the_way_back_has_them() {
+    fn no_planted_secret_is_in_the_history() {
         let planted = include_str!("../../plan/tests/planted.yaml");
-        let wanted = NetworkState::new_from_yaml(planted).unwrap();
-        let before = NetworkState::new_from_yaml(&planted.replace("-zz", "-old")).unwrap();
+        let (wanted, before) = (state(planted), state(&planted.replace("-zz", "-old")));
         let mut secrets = crate::secrets::values(&before, &BTreeSet::new());
         secrets.extend(crate::secrets::values(&wanted, &BTreeSet::new()));
         assert!(secrets.len() > 100, "{secrets:?}");
         let outcome = Err(format!("nmstate has said: {planted}"));
         let entry = Entry::new(planted, outcome, before, wanted.into(), &secrets);
-        let back = entry.revert().unwrap();
-        assert_eq!(
-            back.value()["ovs-db"]["external_ids"]["ssl_key"],
-            entry
-                .before
-                .ovsdb
-                .as_ref()
-                .unwrap()
-                .external_ids
-                .as_ref()
-                .unwrap()["ssl_key"]
-                .as_ref()
-                .unwrap()
-                .as_str()
-        );
         let shown = entry.differences.join("\n");
         let line = "~ interfaces[eth1].802.1x.password: <_password_hid_by_nmstate> -> <_password_hid_by_nmstate>";
         assert!(
@@ -568,6 +553,29 @@ routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: br0, next-hop-add
             let count = |text: &str| text.matches("h4rmless").count();
             assert_eq!(count(text), count(planted), "{text}");
         }
+    }
+
+    #[test]
+    fn the_way_back_has_the_secrets_that_the_history_hides() {
+        let keys = |key: &str| {
+            state(&format!(
+                "{{interfaces: [], ovs-db: {{external_ids: {{ssl_key: {key}}}}}}}"
+            ))
+        };
+        let (before, wanted) = (keys("hunter22"), keys("hunter33"));
+        let secrets = crate::secrets::values(&before, &BTreeSet::new());
+        let entry = Entry::new("a", Ok(()), before, wanted.into(), &secrets);
+        assert_eq!(
+            entry.differences,
+            [
+                "~ ovs-db.external_ids.ssl_key: <_password_hid_by_nmstate> -> <_password_hid_by_nmstate>"
+            ]
+        );
+        let back = entry.revert().unwrap();
+        assert_eq!(
+            back.value()["ovs-db"]["external_ids"]["ssl_key"],
+            "hunter22"
+        );
     }
 
     /// Returns IPv4 of the change that leads back.
