@@ -4,6 +4,9 @@ use weft_api::node_network::NodeNetworkConfigurationEnactmentStatus as Status;
 
 /// The phase of a policy whose state cannot be rendered for this node.
 pub(super) const RENDER: &str = "Render";
+/// The phase of a policy whose captures have found a secret that the agent has lost. Captures of now
+/// would find something else, so only a person may have them carried out again.
+pub(super) const CAPTURE: &str = "Capture";
 /// The phase of policies that contradict each other.
 pub(super) const CONFLICT: &str = "Conflict";
 /// The phase of a change that waits for NetworkManager.

@@ -261,7 +261,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use serde_json::json;
-    use weft_api::node_network::{CapturedState, NodeValues};
+    use weft_api::node_network::{CapturedState, NodeValues, Outcome};
 
     use super::*;
 
@@ -376,6 +376,14 @@ mod tests {
         let state = states.get_mut("card").unwrap().state.as_mut().unwrap();
         state["ovs-db"] = json!({"external_ids": {"ssl_key": secrets::HIDDEN}});
         assert_eq!(rendered(&captured, None), Err(RenderError::Hidden));
+        let mut failed = captured.clone();
+        failed.status.conditions[0].type_ = "Failing".into();
+        let outcome = Outcome {
+            phase: Some(phase::CAPTURE.to_owned()),
+            ..Outcome::default()
+        };
+        failed.status.outcome = Some(outcome);
+        assert_eq!(failed.standing(), Standing::Failed, "no captures of now");
 
         let mut noted = json!({"interfaces": [{"name": "eth0", "type": "ethernet"}]});
         noted["ovs-db"] = json!({"external_ids": {"ssl_key": "hunter22"}});

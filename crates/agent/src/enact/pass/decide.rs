@@ -73,11 +73,15 @@ impl Pass<'_> {
                 Err(error) => {
                     item.rendered.desired = kept();
                     let message = error.to_string();
+                    let phase = match error {
+                        RenderError::Hidden => phase::CAPTURE,
+                        _ => phase::RENDER,
+                    };
                     item.settled = Some((
                         State::Failed {
                             message: message.clone(),
                         },
-                        Some(status::early(phase::RENDER, message)),
+                        Some(status::early(phase, message)),
                     ));
                 }
             },
