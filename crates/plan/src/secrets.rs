@@ -48,9 +48,9 @@ pub const SECRET_NAMES: [&str; 10] = [
 /// with the word before it.
 pub const NAME_PATTERN: &str = "(?:password|passwd|pass[_-]?phrase|pwd|psk|secret|token|[a-z0-9]+[_-]?key|mka[_-]?cak|credentials)";
 
-/// Names of several words, in the form of [`NAME_PATTERN`]. Prose has many words before `key`, so those
-/// that make it a secret are named.
-pub const PHRASE_PATTERN: &str = "(?:(?:private|secret|pre-?shared|shared|api|access|session|encryption|signing|ssh|ssl|tls|wep|wpa|auth|authentication)[ \t]key|pass[ \t]phrase|mka[ \t]cak)";
+/// Names of several words and of files, in the form of [`NAME_PATTERN`]. Prose has many words before
+/// `key`, so those that make it a secret are named.
+pub const PHRASE_PATTERN: &str = "(?:(?:private|secret|pre-?shared|shared|api|access|session|encryption|signing|ssh|ssl|tls|wep|wpa|auth|authentication)[ \t]key|[a-z0-9]+[.]key|pass[ \t]phrase|mka[ \t]cak)";
 
 /// Ends of names of keys that anybody may know, in the form of [`SECRET_NAMES`].
 pub const PUBLIC_NAMES: [&str; 4] = ["publickey", "pubkey", "topologykey", "rsasigkey"];

@@ -36,7 +36,7 @@ static LINE: LazyLock<Regex> = LazyLock::new(|| {
 /// The same inside a line: `password=x, user=y` and `"password": "x"`.
 static INLINE: LazyLock<Regex> = LazyLock::new(|| {
     regex(&format!(
-        r#"(?i)(([\w.-]*(?:{NAMES}|{PHRASES}))\\?["']?[ \t]*[:=][ \t]*)(\\?"[^"\n]*"|'[^'\n]*'|[^\s,;}}\])"']+)"#
+        r#"(?i)(([\w.\[\]-]*(?:{NAMES}|{PHRASES}))\\?["']?[ \t]*[:=][ \t]*)(\\?"[^"\n]*"|'[^'\n]*'|[^\s,;}}\])"']+)"#
     ))
 });
 /// A name and a value with a blank between them: an option such as `--psk x`, also in a list, and a
@@ -617,6 +617,7 @@ mod tests {
             "the password is wrong, the token expired",
             "the private key does not match the certificate",
             "~ interfaces[ib0].infiniband.pkey: 0x8001 -> 0x8002",
+            "~ interfaces[gre1].gre.key: 7 -> 8",
             "private-key: /etc/pki/client.key",
             "--tls-key /etc/pki/client.key",
             "token: ::12:34",
