@@ -360,7 +360,7 @@ impl Inspection {
         self.originals.is_empty() && self.resources.is_empty() && self.site.operator.is_none()
     }
 
-    /// The command that makes the switch.
+    /// The command that makes the switch, to an operator in the place of the other one.
     fn command(&self) -> String {
         let namespace = self
             .namespace
@@ -387,6 +387,28 @@ impl Inspection {
             "weft manifests --split --domains {}{namespace}{served}{images} | kubectl apply -f -",
             self.site.entry.name
         )
+    }
+
+    /// The commands that make the switch to one operator for several APIs, next to the domains that
+    /// this operator serves already. Empty if only the other layout can have what the original has
+    /// deployed.
+    fn commands_of_one_operator(&self) -> Vec<String> {
+        let entry = self.site.entry;
+        // The operands stay in their usual namespace.
+        if !entry.switch_checks.contains(&SwitchCheck::Leftovers) || self.namespace.is_some() {
+            return Vec::new();
+        }
+        let mut install = self.site.install.clone();
+        install.has_running_images = !self.running.images.is_empty();
+        let other = |original: &&Original| {
+            original.key.name == entry.install.operator && !original.is_at_rest
+        };
+        let delete = self.originals.iter().find(other).map(|original| {
+            let namespace = original.key.namespace.as_deref().unwrap_or_default();
+            let kind = original.key.kind.kind.to_lowercase();
+            format!("kubectl -n {namespace} delete {kind} {}", original.key.name)
+        });
+        std::iter::once(install.command()).chain(delete).collect()
     }
 
     /// The reason why the pods of a workload restart, whose template changes in these fields.
@@ -477,7 +499,20 @@ impl Inspection {
             ));
         }
         if self.site.operator.is_none() {
-            lines.push(format!("  switch    {}", self.command()));
+            let others = self.commands_of_one_operator();
+            match others.is_empty() {
+                true => lines.push(format!("  switch    {}", self.command())),
+                false => {
+                    lines.push("  switch    in the place of that operator:".to_owned());
+                    lines.push(format!("            {}", self.command()));
+                    lines.push("  or        to one operator for several APIs:".to_owned());
+                    lines.extend(
+                        others
+                            .iter()
+                            .map(|command| format!("            {command}")),
+                    );
+                }
+            }
         }
         lines.join("\n") + "\n"
     }
@@ -497,6 +532,10 @@ impl Inspection {
             "inTheWay": self.in_the_way,
             "notes": self.notes,
             "switch": self.site.operator.is_none().then(|| self.command()),
+            "switchToOneOperator": match self.site.operator {
+                None => self.commands_of_one_operator(),
+                Some(_) => Vec::new(),
+            },
         })
     }
 }

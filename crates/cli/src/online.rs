@@ -31,7 +31,7 @@ use weft_runtime::{
 
 use crate::{
     domains::{Entry, Environment},
-    reinstall::how_to_install,
+    reinstall::{Reinstall, how_to_install},
     suggest::did_you_mean,
 };
 
@@ -197,6 +197,8 @@ pub struct Site {
     pub environment: Environment,
     /// How to install Weft for the domain, next to what is installed, for people.
     pub how_to_install: String,
+    /// The command of that, as far as the operators are known.
+    pub install: Reinstall,
 }
 
 /// The state of the Lease of a domain.
@@ -334,6 +336,7 @@ impl Online {
             namespace,
             environment,
             how_to_install: how_to_install(entry.name, operators),
+            install: Reinstall::adding(operators.unwrap_or_default(), entry.name),
         })
     }
 

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A command line of `weft manifests`.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Reinstall {
     is_split: bool,
     domains: Vec<String>,
@@ -80,7 +80,7 @@ impl Reinstall {
     }
 
     /// Returns the command that installs Weft for a domain, next to what these operators serve.
-    fn adding(operators: &[Operator], domain: &str) -> Self {
+    pub fn adding(operators: &[Operator], domain: &str) -> Self {
         let serves = |operator: &&Operator| operator.domains.iter().any(|name| name == domain);
         let is_single = |operator: &&Operator| operator.workload.name == SINGLE_OPERATOR;
         let found = operators.iter().find(serves);

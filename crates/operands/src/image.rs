@@ -38,6 +38,33 @@ impl fmt::Display for ImageReference {
     }
 }
 
+/// The three parts of an image reference, as Helm and kustomize take them.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Parts<'a> {
+    /// Host and path.
+    pub repository: &'a str,
+    /// Empty if the reference has none.
+    pub tag: &'a str,
+    /// `sha256:…`, or empty if the reference has none.
+    pub digest: &'a str,
+}
+
+/// Takes a reference apart: `[host[:port]/]path[:tag][@digest]`.
+pub fn parts(reference: &str) -> Parts<'_> {
+    let (rest, digest) = reference.split_once('@').unwrap_or((reference, ""));
+    // A colon before the last slash is that of a port.
+    let name = rest.rfind('/').map_or(0, |slash| slash + 1);
+    let (repository, tag) = match rest[name..].find(':') {
+        Some(colon) => (&rest[..name + colon], &rest[name + colon + 1..]),
+        None => (rest, ""),
+    };
+    Parts {
+        repository,
+        tag,
+        digest,
+    }
+}
+
 /// A registry, or a folder of one, that holds images of others under their own paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registry(String);
@@ -220,6 +247,35 @@ mod tests {
             format!("a:{}", "1".repeat(129)),
         ]) {
             assert!(text.parse::<ImageReference>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn references_fall_apart_at_tag_and_digest_and_not_at_a_port() {
+        for (reference, repository, tag, digest) in [
+            ("localhost/weft:0.1.0", "localhost/weft", "0.1.0", ""),
+            (
+                "registry.example:5000/weft",
+                "registry.example:5000/weft",
+                "",
+                "",
+            ),
+            (
+                "registry.example:5000/a/weft:1@sha256:ab",
+                "registry.example:5000/a/weft",
+                "1",
+                "sha256:ab",
+            ),
+            ("weft", "weft", "", ""),
+        ] {
+            assert_eq!(
+                parts(reference),
+                Parts {
+                    repository,
+                    tag,
+                    digest
+                }
+            );
         }
     }
 

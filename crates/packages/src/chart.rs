@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
+use weft_operands::image::{Parts, parts};
 
 use crate::{
     domains::{CLUSTER_NETWORK, DOMAINS, Domain, NODE_NETWORK},
     files::Files,
     manifests::{Program, key},
     permissions::{Permission, apart, together},
-    release::{Images, Parts, VERSION, parts},
+    release::{Images, VERSION},
 };
 
 /// Words that `weft manifests` is given, and that the templates have expressions for.
@@ -364,9 +365,9 @@ fn operator(program: &Program, of_domains: &[Vec<Value>]) -> Result<String> {
         of(CLUSTER_NETWORK),
         of("addons"),
     ];
-    let [kubeconfig, network, usual] = variants.map(|shipped| deployment(shipped, &environment));
+    let [kubeconfig, network, usual] = variants.map(deployment);
     Ok(format!(
-        "{account}{{{{- if and $.Values.clusterNetwork.enabled $.Values.clusterNetwork.nodeKubeconfig }}}}\n{}{{{{- else if $.Values.clusterNetwork.enabled }}}}\n{}{{{{- else }}}}\n{}{{{{- end }}}}\n",
+        "{{{{- define \"weft.variables\" -}}}}\n{environment}{{{{- end -}}}}\n{account}{{{{- if and $.Values.clusterNetwork.enabled $.Values.clusterNetwork.nodeKubeconfig }}}}\n{}{{{{- else if $.Values.clusterNetwork.enabled }}}}\n{}{{{{- else }}}}\n{}{{{{- end }}}}\n",
         kubeconfig?, network?, usual?
     ))
 }
@@ -429,7 +430,28 @@ fn alert_about_chosen(value: &mut Value, domains: &str) {
     }
 }
 
-fn deployment(shipped: &Value, environment: &str) -> Result<String> {
+/// The lines of the operator's variables, of this indentation. Those in the user's values come in the
+/// place of others of the same name: the API server refuses a name that an apply has twice.
+fn variables(indent: &str) -> String {
+    format!(
+        "{indent}env:
+{{{{- $chosen := list }}}}
+{{{{- range $.Values.env }}}}
+{{{{- $chosen = append $chosen .name }}}}
+{{{{- end }}}}
+{{{{- range include \"weft.variables\" $ | fromYamlArray }}}}
+{{{{- if not (has .name $chosen) }}}}
+{indent}- {{{{ toJson . }}}}
+{{{{- end }}}}
+{{{{- end }}}}
+{{{{- range $.Values.env }}}}
+{indent}- {{{{ toJson . }}}}
+{{{{- end }}}}
+"
+    )
+}
+
+fn deployment(shipped: &Value) -> Result<String> {
     let mut object = shipped.clone();
     object["spec"]["replicas"] = REPLICAS.into();
     let container = &mut object["spec"]["template"]["spec"]["containers"][0];
@@ -448,14 +470,7 @@ fn deployment(shipped: &Value, environment: &str) -> Result<String> {
     for line in document(&object)?.lines() {
         let indent = " ".repeat(line.len() - line.trim_start().len());
         match line.trim() {
-            written if written.ends_with(ENVIRONMENT) => {
-                text += &format!("{indent}env:\n");
-                for line in environment.lines() {
-                    // A line of Helm's has no place of its own.
-                    let indent = if line.starts_with("{{-") { "" } else { &indent };
-                    text += &format!("{indent}{line}\n");
-                }
-            }
+            written if written.ends_with(ENVIRONMENT) => text += &variables(&indent),
             written if written.ends_with(RESOURCES) => {
                 text += &format!(
                     "{indent}resources: {{{{ $.Values.resources | default (fromJson `{resources}`) | toJson }}}}\n"
@@ -480,7 +495,7 @@ fn deployment(shipped: &Value, environment: &str) -> Result<String> {
     Ok(text)
 }
 
-/// The variables of the operator: those of all domains, those of each, and the user's.
+/// The operator's variables: those of all domains, and those of each.
 fn environment(program: &Program, deployments: &[Value]) -> Result<String> {
     let of = |deployment: &Value| -> Vec<Value> {
         let found = &deployment["spec"]["template"]["spec"]["containers"][0]["env"];
@@ -500,7 +515,7 @@ fn environment(program: &Program, deployments: &[Value]) -> Result<String> {
         own += &chosen_by_user(program, domain, deployment)?;
         text += &domain.when_enabled(&own);
     }
-    Ok(text + "{{- range $.Values.env }}\n- {{ toJson . }}\n{{- end }}\n")
+    Ok(text)
 }
 
 /// A variable that `weft manifests` always sets for a domain.

@@ -7,12 +7,13 @@
 
 use anyhow::{Context, Result};
 use serde_json::Value;
+use weft_operands::image::parts;
 
 use crate::{
     domains::DOMAINS,
     files::Files,
     manifests::Program,
-    release::{Images, VERSION, parts},
+    release::{Images, VERSION},
 };
 
 /// Returns the files of all bases and overlays.

@@ -22,17 +22,6 @@ pub struct Images {
     pub catalog: ImageReference,
 }
 
-/// An image reference in the three parts that Helm and kustomize take.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Parts<'a> {
-    /// Host and path.
-    pub repository: &'a str,
-    /// Empty if the reference has none.
-    pub tag: &'a str,
-    /// `sha256:…`, or empty if the reference has none.
-    pub digest: &'a str,
-}
-
 impl Images {
     /// Returns the images with the names that `make images` gives them, in this version.
     ///
@@ -59,22 +48,6 @@ impl Images {
     }
 }
 
-/// Takes a reference apart: `[host[:port]/]path[:tag][@digest]`.
-pub fn parts(reference: &str) -> Parts<'_> {
-    let (rest, digest) = reference.split_once('@').unwrap_or((reference, ""));
-    // A colon before the last slash is that of a port.
-    let name = rest.rfind('/').map_or(0, |slash| slash + 1);
-    let (repository, tag) = match rest[name..].find(':') {
-        Some(colon) => (&rest[..name + colon], &rest[name + colon + 1..]),
-        None => (rest, ""),
-    };
-    Parts {
-        repository,
-        tag,
-        digest,
-    }
-}
-
 /// Checks that the program, the packages and the release that is asked for have one version.
 ///
 /// # Errors
@@ -91,39 +64,5 @@ pub fn check_version(program: &Program, asked: Option<&str>) -> Result<()> {
             "--release {asked}: the program has version {VERSION}: set `version` in Cargo.toml to the version of the release, and build again"
         ),
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn references_fall_apart_at_tag_and_digest_and_not_at_a_port() {
-        for (reference, repository, tag, digest) in [
-            ("localhost/weft:0.1.0", "localhost/weft", "0.1.0", ""),
-            (
-                "registry.example:5000/weft",
-                "registry.example:5000/weft",
-                "",
-                "",
-            ),
-            (
-                "registry.example:5000/a/weft:1@sha256:ab",
-                "registry.example:5000/a/weft",
-                "1",
-                "sha256:ab",
-            ),
-            ("weft", "weft", "", ""),
-        ] {
-            assert_eq!(
-                parts(reference),
-                Parts {
-                    repository,
-                    tag,
-                    digest
-                }
-            );
-        }
     }
 }

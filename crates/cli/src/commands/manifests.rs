@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, process::ExitCode};
 
 use anyhow::{Result, bail};
 use clap::builder::PossibleValuesParser;
+use serde_json::Value;
 use weft_node_network::deployment;
 use weft_operands::image::ImageReference;
 use weft_placement::{domain::Namespaces, registration::Addresses};
@@ -12,7 +13,8 @@ use weft_plan::{Manifest, ObjectKey, kinds};
 use crate::{
     domains::{self, Entry},
     install::{
-        ApiServer, Installation, Options, Reader, SINGLE_NAMESPACE, SINGLE_OPERATOR, install,
+        ApiServer, Installation, Options, Reader, SINGLE_NAMESPACE, SINGLE_OPERATOR, helm_values,
+        install, kustomize_patch,
     },
     left_out::{LeftOut, Look},
     online::{ClusterArgs, ClusterChoice, block_on},
@@ -45,11 +47,20 @@ Examples:
     | kubectl apply -f -
   weft manifests --split --domains addons --running-images \\
     | kubectl apply -f -
+  weft manifests --domains addons --running-images -o helm-values > values.yaml
   weft manifests -o install && ls install")]
 pub struct Args {
-    /// How to print them, yaml or json, or a folder for files, an example configuration among them
-    #[arg(short, long, value_name = "yaml|json|DIR", default_value = "yaml")]
-    output: Target,
+    /// How to print them, yaml or json, or a folder for files, an example configuration among them.
+    /// With helm-values: the values with which Weft's Helm chart installs the same. With
+    /// kustomize-patch: a patch for one of Weft's bases for kustomize, with the images of
+    /// --running-images and --operand-images
+    #[arg(
+        short,
+        long,
+        value_name = "yaml|json|helm-values|kustomize-patch|DIR",
+        default_value = "yaml"
+    )]
+    output: Form,
 
     /// Domains that Weft runs [default: those of the components, else addons and node-network,
     /// which need to know nothing of your cluster]
@@ -122,6 +133,27 @@ pub struct Args {
 
     #[command(flatten)]
     cluster: ClusterChoice,
+}
+
+/// The form of an installation.
+#[derive(Clone)]
+enum Form {
+    /// All of its objects.
+    Objects(Target),
+    /// Values of the Helm chart.
+    HelmValues,
+    /// A patch for a base of kustomize.
+    KustomizePatch,
+}
+
+impl From<&str> for Form {
+    fn from(text: &str) -> Self {
+        match text {
+            "helm-values" => Self::HelmValues,
+            "kustomize-patch" => Self::KustomizePatch,
+            text => Self::Objects(text.into()),
+        }
+    }
 }
 
 fn components() -> impl Iterator<Item = &'static str> {
@@ -232,13 +264,14 @@ fn running_images(
     Ok(images)
 }
 
-/// Returns the installation that is asked for, with the images of the operators in the cluster if
-/// those are asked for. Images by name come before them.
-fn installation(
+/// Makes something of the options that are given, with these images of the operators in the cluster.
+/// Images by name come before them.
+fn with_options<T>(
     args: &Args,
     domains: Vec<&'static Entry>,
     running: BTreeMap<&'static str, String>,
-) -> Result<Installation> {
+    make: impl FnOnce(&Options) -> Result<T>,
+) -> Result<T> {
     let mut images = running;
     images.extend(args.operand_images.iter().cloned());
     let at = args
@@ -246,7 +279,7 @@ fn installation(
         .clone()
         .map(|(host, port)| ApiServer::At(host, port));
     let api_server = at.or_else(|| args.node_kubeconfig.clone().map(ApiServer::InKubeconfig));
-    install(&Options {
+    make(&Options {
         domains,
         components: &args.components,
         single: !args.split,
@@ -358,10 +391,28 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         true => running_images(args, &domains)?,
         false => BTreeMap::new(),
     };
-    let installation = installation(args, domains.clone(), running)?;
-    if let Some(left_out) = look.and_then(Look::end) {
-        output::say(&warning(args, &domains, &left_out));
-    }
+    let warn = |look: Option<Look>| {
+        if let Some(left_out) = look.and_then(Look::end) {
+            output::say(&warning(args, &domains, &left_out));
+        }
+    };
+    let make: fn(&Options) -> Result<Value> = match &args.output {
+        Form::Objects(target) => {
+            let installation = with_options(args, domains.clone(), running, install)?;
+            warn(look);
+            print_installation(&installation, target)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Form::HelmValues => helm_values,
+        Form::KustomizePatch => kustomize_patch,
+    };
+    let made = with_options(args, domains.clone(), running, make)?;
+    warn(look);
+    output::print_as_is(&output::yaml(&made)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_installation(installation: &Installation, target: &Target) -> Result<()> {
     if !installation.needed.is_empty() {
         let commands: Vec<_> = installation
             .needed
@@ -373,9 +424,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             commands.join("; ")
         ));
     }
-    match &args.output {
+    match target {
         Target::Folder(folder) => {
-            let files = files(&installation)?;
+            let files = files(installation)?;
             output::write_files(
                 folder,
                 files.iter().map(|(name, text)| (*name, text.as_str())),
@@ -388,7 +439,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
                 definitions,
                 operator,
                 examples: _,
-            } = &installation;
+            } = installation;
             let definitions = definitions.iter().map(|(_, definition)| definition);
             let all = namespaces.iter().chain(definitions).chain(operator);
             match target {
@@ -397,7 +448,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             }
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn files(installation: &Installation) -> Result<Vec<(&'static str, String)>> {
@@ -445,7 +496,7 @@ mod tests {
 
     fn operator(line: &str) -> Operator {
         let args = args(line);
-        let installation = installation(&args, chosen(&args), BTreeMap::new()).unwrap();
+        let installation = with_options(&args, chosen(&args), BTreeMap::new(), install).unwrap();
         let mut objects = installation.operator.iter();
         objects
             .find(|manifest| [kinds::DEPLOYMENT, kinds::DAEMON_SET].contains(&manifest.key().kind))

@@ -2,6 +2,7 @@
 
 mod monitoring;
 mod overlay;
+mod packaged;
 mod rbac;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,7 @@ use crate::{
 };
 pub use monitoring::Reader;
 use overlay::Names;
+pub use packaged::{helm_values, kustomize_patch};
 
 const SINGLE_NAMESPACE_YAML: &str = include_str!("../../../../deploy/single/namespace.yaml");
 const SINGLE_OPERATOR_YAML: &str = include_str!("../../../../deploy/single/operator.yaml");

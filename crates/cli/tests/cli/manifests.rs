@@ -1126,6 +1126,63 @@ fn a_cluster_that_is_named_must_exist_and_none_is_needed() {
     assert_eq!(weft(folder.path(), &manifests).code, 0);
 }
 
+/// The chart's test shows that Helm installs the same with these values.
+#[test]
+fn helm_values_and_a_kustomize_patch_have_the_chosen_images() {
+    let images =
+        "--operand-images=MULTUS_IMAGE=registry.example/multus:4,OVS_CNI_IMAGE=r.example/o:1";
+    let printed = |arguments: &[&str]| -> Value {
+        let run = weft(Path::new("."), &[&["manifests"], arguments].concat());
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{arguments:?}");
+        objects(&run.stdout).remove(0)
+    };
+    let variables = json!([
+        {"name": "MULTUS_IMAGE", "value": "registry.example/multus:4"},
+        {"name": "OVS_CNI_IMAGE", "value": "r.example/o:1"},
+    ]);
+    assert_eq!(
+        printed(&["-o", "helm-values", "--domains", "addons", images]),
+        json!({
+            "addons": {"enabled": true}, "clusterNetwork": {"enabled": false},
+            "nodeNetwork": {"enabled": false}, "placement": {"enabled": false}, "env": variables,
+        })
+    );
+    for (layout, name, namespace) in [
+        (&[][..], "weft-operator", "weft-system"),
+        (
+            &["--split", "--namespace", "hco"],
+            "cluster-network-addons-operator",
+            "hco",
+        ),
+    ] {
+        let patch = ["-o", "kustomize-patch", "--domains", "addons", images];
+        assert_eq!(
+            printed(&[&patch[..], layout].concat()),
+            json!({
+                "apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": {"template": {"spec": {"containers": [{"name": name, "env": variables}]}}},
+            })
+        );
+    }
+    for (arguments, said) in [
+        (&["-o", "helm-values", "--split"][..], "leave --split out"),
+        (
+            &["-o", "helm-values", "--namespace", "a"],
+            "give --namespace to helm",
+        ),
+        (&["-o", "kustomize-patch"], "no image differs"),
+        (
+            &["-o", "kustomize-patch", "--split", images],
+            "name one domain",
+        ),
+    ] {
+        let run = weft(Path::new("."), &[&["manifests"], arguments].concat());
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{arguments:?}");
+        assert!(run.stderr.contains(said), "{arguments:?}: {}", run.stderr);
+    }
+}
+
 #[test]
 fn invalid_options_render_nothing() {
     let run = weft_with_stdin(

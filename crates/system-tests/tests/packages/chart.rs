@@ -48,8 +48,15 @@ fn helm(arguments: &[&str], kubeconfig: Option<&Path>) -> Result<String, String>
 }
 
 fn template(chart: &Path, values: &[&str]) -> Result<String, String> {
-    let chart = chart.to_str().unwrap();
     let sets = values.iter().flat_map(|value| ["--set", value]);
+    template_with(chart, sets)
+}
+
+fn template_with<'a>(
+    chart: &'a Path,
+    sets: impl IntoIterator<Item = &'a str>,
+) -> Result<String, String> {
+    let chart = chart.to_str().unwrap();
     let arguments: Vec<&str> = ["template", "weft", chart, "--namespace", NAMESPACE]
         .into_iter()
         .chain(sets)
@@ -181,6 +188,16 @@ fn the_chart_installs_what_weft_manifests_prints() {
                 "/etc/kubernetes/kubelet.conf",
             ],
         ),
+        (
+            vec![
+                "env[0].name=MULTUS_IMAGE",
+                "env[0].value=registry.example/multus:v4",
+            ],
+            vec![
+                "--operand-images",
+                "MULTUS_IMAGE=registry.example/multus:v4",
+            ],
+        ),
         (vec![monitored], vec!["--monitoring"]),
         (
             vec![
@@ -226,18 +243,25 @@ fn the_chart_installs_what_weft_manifests_prints() {
             ],
         ),
     ] {
-        let text = template(&chart, &values).unwrap();
-        let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
-        let documents = documents.into_iter().filter(|one| !one.is_null());
-        let of_helm = alike(documents.collect());
+        // The same values as `weft manifests` prints them.
+        let printed = folder.path().join("values.yaml");
+        let as_values = [&arguments[..], &["-o", "helm-values"]].concat();
+        std::fs::write(&printed, weft().text(&as_values).unwrap()).unwrap();
+        let printed = ["--values", printed.to_str().unwrap()];
         let of_weft = alike(weft().manifests(&arguments).unwrap());
-        let keys = |all: &BTreeMap<_, _>| all.keys().cloned().collect::<Vec<_>>();
-        assert_eq!(keys(&of_helm), keys(&of_weft), "{values:?}");
-        for (key, (object, permissions)) in &of_weft {
-            let (found, granted) = &of_helm[key];
-            assert_eq!(found, object, "{values:?}: {key:?}");
-            let differing: Vec<_> = granted.symmetric_difference(permissions).collect();
-            assert!(differing.is_empty(), "{values:?}: {key:?}: {differing:?}");
+        for text in [
+            template(&chart, &values).unwrap(),
+            template_with(&chart, printed).unwrap(),
+        ] {
+            let of_helm = alike(super::common::objects(&text));
+            let keys = |all: &BTreeMap<_, _>| all.keys().cloned().collect::<Vec<_>>();
+            assert_eq!(keys(&of_helm), keys(&of_weft), "{values:?}");
+            for (key, (object, permissions)) in &of_weft {
+                let (found, granted) = &of_helm[key];
+                assert_eq!(found, object, "{values:?}: {key:?}");
+                let differing: Vec<_> = granted.symmetric_difference(permissions).collect();
+                assert!(differing.is_empty(), "{values:?}: {key:?}: {differing:?}");
+            }
         }
     }
 }
@@ -288,8 +312,13 @@ fn values_of_users_reach_the_operator() {
     assert_eq!(pod["tolerations"][0], json!({"operator": "Exists"}));
     let container = &pod["containers"][0];
     assert_eq!(container["resources"], json!({"limits": {"memory": "1Gi"}}));
-    let last = container["env"].as_array().unwrap().last().unwrap();
-    assert_eq!(last["value"], "registry.example/multus:v4");
+    // The API server refuses an apply with two variables of one name.
+    let variables = container["env"].as_array().unwrap().iter();
+    let images: Vec<_> = variables
+        .filter(|variable| variable["name"] == "MULTUS_IMAGE")
+        .collect();
+    let image = json!({"name": "MULTUS_IMAGE", "value": "registry.example/multus:v4"});
+    assert_eq!(images, [&image]);
 }
 
 #[test]

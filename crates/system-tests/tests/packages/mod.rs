@@ -1,7 +1,7 @@
 //! The packages of a release, judged and installed by the programs that users install them with.
 
 mod chart;
-mod common;
+pub mod common;
 mod compare;
 mod kustomize;
 mod olm;
