@@ -40,7 +40,7 @@ impl Operator {
         match found[..] {
             [one] => Ok(Self::of(one)),
             [] => bail!(
-                "no operator of Weft for the add-ons is installed in this cluster. Install it (weft manifests --domains addons | kubectl apply -f -), or leave out INSTALLED and --installed, and give IMAGE: then the suite installs one"
+                "no operator of Weft for the add-ons is installed in this cluster. Install it (weft manifests --domains addons | kubectl apply -f -, and name the domains that Weft serves already, too), or leave out INSTALLED and --installed, and give IMAGE: then the suite installs one"
             ),
             _ => {
                 let names: Vec<_> = found.iter().map(|one| Self::of(one)).collect();

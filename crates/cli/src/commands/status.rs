@@ -31,6 +31,7 @@ use crate::{
     online::{ClusterArgs, Online, Site, block_on, knows_operators},
     output::{self, Style},
     placement, policies,
+    reinstall::Reinstall,
     screen::Screen,
     suggest::did_you_mean,
     tree::{self, Trouble},
@@ -257,8 +258,24 @@ impl Seen {
                 text += &format!("{}: {hint}\n", domain.name());
             }
         }
+        for line in self.how_installed() {
+            text += &format!("{line}\n");
+        }
         output::print(&text)?;
         Ok(ExitCode::from(if is_whole { 0 } else { UNHEALTHY }))
+    }
+
+    /// Returns a line for each operator with the command whose output installs it. Other messages name
+    /// `weft manifests` alone: only here are the domains and options known.
+    fn how_installed(&self) -> BTreeSet<String> {
+        let operators = self.sites.iter().filter_map(|site| site.operator.as_ref());
+        operators
+            .map(|operator| {
+                let command = Reinstall::of(operator).command();
+                let workload = operator.workload.human();
+                format!("to apply the manifests of {workload} again: {command}")
+            })
+            .collect()
     }
 
     /// Returns the text about a cluster without Weft.

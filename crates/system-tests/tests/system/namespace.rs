@@ -3,6 +3,8 @@
 use serde_json::json;
 use weft_plan::kinds;
 
+use crate::commands::user::weft;
+
 use weft_system_tests::*;
 
 /// The default layout: the operator is in another namespace, and lives on.
@@ -15,7 +17,7 @@ metadata: {name: cluster}
 spec: {linuxBridge: {}}
 ";
 
-const WAY_BACK: &str = "apply the output of `weft manifests` again, which has the namespace and the operator's roles in it";
+const WAY_BACK: &str = "apply the output of `weft manifests` again, which has the namespace and the operator's roles in it (`weft status --installation` prints the command)";
 
 #[tokio::test]
 async fn a_deleted_namespace_of_all_operands_comes_back_with_the_manifests() {
@@ -56,6 +58,17 @@ async fn a_deleted_namespace_of_all_operands_comes_back_with_the_manifests() {
         .await;
     assert_eq!(cluster.get(kinds::NAMESPACE, "", NAMESPACE).await, None);
 
-    cluster.apply_manifests(MANIFESTS).await;
+    let shown = weft(&cluster, &["status", "--installation"]).await.stdout;
+    let (_, command) = shown
+        .split_once(" again: weft ")
+        .unwrap_or_else(|| panic!("{shown}"));
+    let (arguments, _) = command.split_once(" | kubectl apply -f -").unwrap();
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    assert!(
+        arguments.starts_with(&["manifests", "--domains", "addons"]),
+        "{shown}"
+    );
+    let manifests = weft(&cluster, &arguments).await.ended(0).stdout;
+    cluster.apply(&manifests).await;
     cluster.wait_available().await;
 }
