@@ -68,6 +68,51 @@ fn the_example_of_today_has_the_same_objects_and_these() {
     );
 }
 
+/// The API server warns about a label that nodes do not have any more, and about a name that two
+/// ports of a pod have. The templates of the original have both.
+#[test]
+fn only_the_form_of_the_original_causes_warnings() {
+    let causes = |template: &Value| {
+        let containers = template["spec"]["containers"].as_array().unwrap();
+        let ports = containers.iter().flat_map(|container| {
+            let ports = container["ports"].as_array().into_iter().flatten();
+            ports.map(|port| port["name"].to_string())
+        });
+        let ports: Vec<_> = ports.collect();
+        let names: BTreeSet<_> = ports.iter().collect();
+        let affinity = template["spec"]["affinity"].to_string();
+        (
+            affinity.contains("node-role.kubernetes.io/master"),
+            names.len() < ports.len(),
+        )
+    };
+    let decision = decide(&yaml(EXAMPLE));
+    let mut others = Vec::new();
+    for object in objects(&decision).filter(|object| !object.body()["spec"]["template"].is_null()) {
+        let name = object.key().name.as_str();
+        assert_eq!(
+            causes(&object.body()["spec"]["template"]),
+            (false, false),
+            "{name}"
+        );
+        if let Some(other) = object.in_other_form() {
+            let template = &other["spec"]["template"];
+            assert_eq!(template["spec"]["topologySpreadConstraints"], Value::Null);
+            others.push((name, causes(template)));
+        }
+    }
+    others.sort_unstable();
+    assert_eq!(
+        others,
+        [
+            ("kubemacpool-cert-manager", (true, false)),
+            ("kubemacpool-mac-controller-manager", (true, false)),
+            ("kubevirt-ipam-controller-manager", (true, false)),
+            ("secondary-dns", (true, true)),
+        ]
+    );
+}
+
 #[test]
 fn an_empty_specification_still_has_namespace_and_policies() {
     assert_eq!(

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use weft_api::addons::{
     ImagePullSecret, Images, KubeMacPool, KubeSecondaryDns, KubevirtIpamController, LinuxBridge,
     Macvtap, Multus, MultusDynamicNetworks, NetworkAddonsConfig, NetworkAddonsConfigSpec, NmState,
@@ -28,6 +28,9 @@ use crate::{
     tls::Tls,
     validate::{IpamController, RequestedMacPool, SecondaryDns, SelfSign, Valid, validate},
 };
+
+/// The label of control-plane nodes.
+const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
 /// The complete configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -200,7 +203,7 @@ impl Default for SelfSign {
 }
 
 /// On control-plane nodes if possible.
-fn infra_by_default() -> Placement {
+pub(crate) fn infra_by_default() -> Placement {
     use k8s_openapi::api::core::v1::{
         Affinity, NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm,
     };
@@ -215,10 +218,7 @@ fn infra_by_default() -> Placement {
             match_fields: None,
         },
     };
-    let preferred = vec![
-        prefer(10, "node-role.kubernetes.io/control-plane"),
-        prefer(1, "node-role.kubernetes.io/master"),
-    ];
+    let preferred = vec![prefer(10, CONTROL_PLANE)];
     let node_affinity = NodeAffinity {
         preferred_during_scheduling_ignored_during_execution: Some(preferred),
         ..NodeAffinity::default()
@@ -230,6 +230,19 @@ fn infra_by_default() -> Placement {
         }),
         ..Placement::default()
     }
+}
+
+/// The preferences of [`infra_by_default`] as the original has them. The API server warns about the
+/// second label, which no node of a supported version of Kubernetes has.
+pub(crate) fn preferences_of_original() -> Value {
+    let prefer = |weight: i32, label: &str| {
+        let term = json!([{"key": label, "operator": "Exists"}]);
+        json!({"weight": weight, "preference": {"matchExpressions": term}})
+    };
+    json!([
+        prefer(10, CONTROL_PLANE),
+        prefer(1, "node-role.kubernetes.io/master")
+    ])
 }
 
 /// On all Linux nodes, also those that are cordoned.

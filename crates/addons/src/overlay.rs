@@ -8,7 +8,11 @@ use weft_operands::{
 };
 use weft_plan::{Facts, Manifest, ManifestError, kinds};
 
-use crate::{Image, Settings, fill::Effective, settings::DEFAULT_NAMESPACE};
+use crate::{
+    Image, Settings,
+    fill::{self, Effective},
+    settings::DEFAULT_NAMESPACE,
+};
 
 /// The input of the overlays of components.
 pub(crate) struct Overlay<'a> {
@@ -20,6 +24,10 @@ pub(crate) struct Overlay<'a> {
 /// The environment variable of the scripts that install plugins: `yes` if the container runtime
 /// looks for plugins in several folders, and empty otherwise.
 const SEVERAL_PLUGIN_FOLDERS: &str = "SEVERAL_PLUGIN_FOLDERS";
+
+/// The nodes that the pods of a template prefer.
+const PREFERENCES: &str =
+    "/spec/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution";
 
 impl Overlay<'_> {
     /// Reads manifests and puts them into the operands' namespace.
@@ -57,7 +65,11 @@ impl Overlay<'_> {
             pod.affinity = Some(placement.affinity.clone().unwrap_or_default());
             pod.tolerations = placement.tolerations.clone();
             Ok::<_, String>(())
-        })
+        })?;
+        if *placement == fill::infra_by_default() {
+            manifest.accept(PREFERENCES, fill::preferences_of_original());
+        }
+        Ok(())
     }
 
     /// Sets the folder of the nodes that CNI plugins go to, through this volume, and the

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Manifest, fields, kinds};
+use crate::{Manifest, compare::left_alone, defaults::is_default, fields, kinds};
 
 /// The body to apply: the manifest without what another user decides by right on this object, and
 /// with what is Weft's until another user decides it.
@@ -16,6 +16,7 @@ pub fn effective_body(manifest: &Manifest, live: &Value, manager: &str) -> Value
     keep_trust(&mut body, live, manager);
     keep_scope(manifest, &mut body, live);
     keep_selector(manifest, &mut body, live);
+    keep_form(manifest, &mut body, live);
     keep_order(manifest, &mut body, live);
     body
 }
@@ -35,6 +36,49 @@ fn keep_selector(manifest: &Manifest, body: &mut Value, live: &Value) {
         && chosen.all(|(label, value)| labels[label] == *value);
     if chooses && selector["matchLabels"].is_object() {
         body["spec"]["selector"] = selector.clone();
+    }
+}
+
+/// A workload keeps a pod template that its manifest accepts next to its own: a change of the form
+/// alone is not worth a restart. Once anything else changes the template, the pods restart anyway, and
+/// get Weft's own form.
+fn keep_form(manifest: &Manifest, body: &mut Value, live: &Value) {
+    let Some(mut other) = manifest.in_other_form() else {
+        return;
+    };
+    keep_order(manifest, &mut other, live);
+    let (wanted, live) = (&mut other["spec"]["template"], &live["spec"]["template"]);
+    if is_same(wanted, live, "spec.template") {
+        body["spec"]["template"] = wanted.take();
+    }
+}
+
+/// Reports whether a part of a live object has each of these fields, and none but these and the API
+/// server's defaults.
+fn is_same(wanted: &Value, live: &Value, path: &str) -> bool {
+    let inside = |name: &str| match name.contains('.') {
+        true => format!("{path}[{name}]"),
+        false => format!("{path}.{name}"),
+    };
+    match (wanted, live) {
+        (Value::Object(wanted), Value::Object(live)) => {
+            let has = |(name, value): (&String, &Value)| match live.get(name) {
+                Some(live) => is_same(value, live, &inside(name)),
+                // The API server leaves these out.
+                None => *value == false || *value == "",
+            };
+            let may_have = |(name, value): (&String, &Value)| {
+                let path = inside(name);
+                wanted.contains_key(name) || left_alone(&path) || is_default(&path, value)
+            };
+            wanted.iter().all(has) && live.iter().all(may_have)
+        }
+        (Value::Array(wanted), Value::Array(live)) => {
+            let mut pairs = wanted.iter().zip(live);
+            wanted.len() == live.len()
+                && pairs.all(|(wanted, live)| is_same(wanted, live, &format!("{path}[]")))
+        }
+        _ => wanted == live,
     }
 }
 
@@ -171,6 +215,55 @@ mod tests {
             let expected = if stays { &selector } else { &wanted };
             assert_eq!(applied["spec"]["selector"], *expected);
         }
+    }
+
+    #[test]
+    fn a_template_in_an_accepted_form_stays_until_another_field_changes() {
+        let spread = json!([{"topologyKey": "kubernetes.io/hostname"}]);
+        let template = |image: &str, port: &str, spread: &Value| {
+            json!({
+                "metadata": {"labels": {"app": "a"}},
+                "spec": {
+                    "containers": [
+                        {"name": "a", "image": image, "ports": [{"name": port, "containerPort": 1}]}
+                    ],
+                    "topologySpreadConstraints": spread,
+                },
+            })
+        };
+        let wanted = template("i:1", "own", &spread);
+        let mut manifest = Manifest::new(json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "n"},
+            "spec": {"template": wanted},
+        }))
+        .unwrap();
+        manifest.accept("/spec/containers/0/ports/0/name", json!("other"));
+        manifest.accept("/spec/topologySpreadConstraints", Value::Null);
+        let applied = |live: &Value| {
+            let live = json!({"spec": {"template": live}});
+            effective_body(&manifest, &live, "weft/addons")["spec"]["template"].clone()
+        };
+
+        // As the API server has it.
+        let mut other = template("i:1", "other", &spread);
+        let pod = other["spec"].as_object_mut().unwrap();
+        pod.remove("topologySpreadConstraints");
+        let mut live = other.clone();
+        live["spec"]["schedulerName"] = json!("default-scheduler");
+        live["spec"]["containers"][0]["ports"][0]["protocol"] = json!("TCP");
+        live["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"] = json!("now");
+        assert_eq!(applied(&live), other);
+
+        assert_eq!(applied(&Value::Null), wanted);
+        assert_eq!(applied(&wanted), wanted);
+        // Half of that form is another change.
+        assert_eq!(applied(&template("i:1", "other", &spread)), wanted);
+        let mut changed = live.clone();
+        changed["spec"]["containers"][0]["image"] = json!("i:0");
+        assert_eq!(applied(&changed), wanted);
+        let mut added = live.clone();
+        added["spec"]["hostNetwork"] = json!(true);
+        assert_eq!(applied(&added), wanted);
     }
 
     /// The body of a workload whose container has these variables, applied over the live ones.

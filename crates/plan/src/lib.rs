@@ -14,6 +14,7 @@ pub mod cni_report;
 mod compare;
 mod conditions;
 mod decision;
+mod defaults;
 pub mod deletion;
 mod dependents;
 mod domain;

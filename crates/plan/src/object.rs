@@ -168,6 +168,7 @@ pub struct Manifest {
     key: ObjectKey,
     body: Value,
     mode: Mode,
+    other_form: Vec<(&'static str, Value)>,
 }
 
 impl Manifest {
@@ -189,6 +190,7 @@ impl Manifest {
             key,
             body,
             mode: Mode::default(),
+            other_form: Vec::new(),
         })
     }
 
@@ -212,6 +214,28 @@ impl Manifest {
     /// How it is kept.
     pub fn mode(&self) -> Mode {
         self.mode
+    }
+
+    /// Accepts another form of the pod template of a live workload, which differs in this field and
+    /// serves as well. The pointer leads from the template to a field that the manifest has, and null
+    /// means that the other form lacks the field.
+    pub fn accept(&mut self, pointer: &'static str, value: Value) {
+        self.other_form.push((pointer, value));
+    }
+
+    /// Returns the body with the accepted other form of the pod template. `None` if there is no other
+    /// form.
+    pub fn in_other_form(&self) -> Option<Value> {
+        if self.other_form.is_empty() {
+            return None;
+        }
+        let mut body = self.body.clone();
+        let template = body.pointer_mut("/spec/template")?;
+        for (pointer, value) in &self.other_form {
+            *template.pointer_mut(pointer)? = value.clone();
+        }
+        drop_nulls(template);
+        Some(body)
     }
 
     /// Sets a label on the object itself (never on a pod template).

@@ -29,7 +29,7 @@ pub use idle::operator_is_idle;
 pub use operator::{Operator, OperatorOptions, SHORT_LEASE};
 pub use program::program;
 pub use snapshot::{Snapshot, assert_same};
-pub use warnings::{ACCEPTED_WARNING, assert_not_warned};
+pub use warnings::assert_not_warned;
 pub use weft_testenv::wait::{
     COMMAND_LIMIT, PATIENCE, answer_within, wait_until, wait_within, with_patience,
 };

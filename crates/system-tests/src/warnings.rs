@@ -4,10 +4,6 @@ use weft_testenv::proxy::{Match, Proxy};
 
 use super::cluster::Cluster;
 
-/// A warning that stays. The original prefers this label as well, and pods would restart at the
-/// switch without it.
-pub const ACCEPTED_WARNING: &str = "key: node-role.kubernetes.io/master is use";
-
 /// Fails if the API server has warned the operator about one of the requests that the proxy has
 /// recorded. Only for tests in which the operator writes no deprecated value of a user.
 pub fn assert_not_warned(cluster: &Cluster, proxy: &Proxy) {
@@ -20,7 +16,6 @@ pub fn assert_not_warned(cluster: &Cluster, proxy: &Proxy) {
             .any(|request| writes.selects(&request.info)),
         "the proxy has recorded no write of the operator"
     );
-    let mut warnings = proxy.warnings(&of_operator);
-    warnings.retain(|warning| !warning.contains(ACCEPTED_WARNING));
+    let warnings = proxy.warnings(&of_operator);
     assert!(warnings.is_empty(), "{warnings:#?}");
 }

@@ -89,6 +89,8 @@ pub(crate) fn objects(
             &[("manager", Image::KubevirtIpamController)],
             &overlay.effective.infra,
         )?;
+        // The original has none.
+        object.accept("/spec/topologySpreadConstraints", Value::Null);
         object.edit_pods(|pod| {
             containers(pod)
                 .for_each(|container| arguments(container, controller, &overlay.effective.tls));

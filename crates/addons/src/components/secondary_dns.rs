@@ -12,6 +12,13 @@ const FILES: [&str; 3] = [
     include_str!("../../../../components/secondary-dns/deployment.yaml"),
 ];
 
+/// The name of the port of the status monitor in the pod template, and its uses.
+const PORT_OF_MONITOR: [&str; 3] = [
+    "/spec/containers/1/ports/0/name",
+    "/spec/containers/1/livenessProbe/httpGet/port",
+    "/spec/containers/1/readinessProbe/httpGet/port",
+];
+
 pub(crate) fn objects(
     overlay: &Overlay<'_>,
     dns: &SecondaryDns,
@@ -55,6 +62,10 @@ pub(crate) fn objects(
         ];
         overlay.workload(object, &images, &overlay.effective.infra)?;
         overlay.without_user(object)?;
+        // The original has given two ports of the pod one name.
+        for port in PORT_OF_MONITOR {
+            object.accept(port, "healthport".into());
+        }
         if let Some(hash) = &config {
             object.set_pod_annotation(CONFIG_HASH, hash);
         }

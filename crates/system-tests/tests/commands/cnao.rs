@@ -1,23 +1,29 @@
 //! The switch from the real objects of cluster-network-addons-operator 0.102.0, back, and to the
-//! other layout. With the images of its Deployment, the pods restart that
-//! `docs/compatibility/network-addons-config.md` lists with a reason, and no others.
+//! other layout, by `weft manifests`, kustomize and Helm. With the images of its Deployment, the pods
+//! restart that `docs/compatibility/network-addons-config.md` lists with a reason, and no others.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     process::Command,
 };
 
 use serde_json::{Value, json};
 use weft_addons::Image;
+use weft_packages::{chart, files, kustomize};
 use weft_plan::{ObjectKey, kinds};
-use weft_testenv::{Pods, Stage, Stuck};
+use weft_testenv::{Pods, Programs, Stage, Stuck, helm};
 
-use crate::commands::{harness::*, user::*};
+use crate::{
+    commands::{harness::*, user::*},
+    packages::common,
+};
 
 const API: &str = "networkaddonsoperator.network.kubevirt.io/v1";
 /// Prints the objects of that release.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/cnao-objects");
 const PAGE: &str = include_str!("../../../../docs/compatibility/network-addons-config.md");
+const GUIDE: &str = include_str!("../../../../docs/migrate-from-cnao.md");
 
 /// The workloads in the page's table of restarts, but for those that restart only on some clusters.
 fn listed() -> BTreeSet<String> {
@@ -62,6 +68,28 @@ fn placement() -> Value {
         "nodeSelector": {"kubernetes.io/os": "linux"},
         "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
     })
+}
+
+/// The default of the release for `placementConfiguration`: of Deployments, and of DaemonSets.
+fn default_placement() -> (Value, Value) {
+    let prefer = |weight: u32, label: &str| {
+        let term = json!({"matchExpressions": [{"key": label, "operator": "Exists"}]});
+        json!({"weight": weight, "preference": term})
+    };
+    let preferred = [
+        prefer(10, "node-role.kubernetes.io/control-plane"),
+        prefer(1, "node-role.kubernetes.io/master"),
+    ];
+    let infra = json!({
+        "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    });
+    let unschedulable = json!({
+        "key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"
+    });
+    let workloads = json!({
+        "nodeSelector": {"kubernetes.io/os": "linux"}, "tolerations": [unschedulable]
+    });
+    (infra, workloads)
 }
 
 fn configuration() -> Value {
@@ -137,12 +165,11 @@ fn operator() -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": items})
 }
 
-/// The objects of the release with labels and owner, as its operator sets them. Namespace and
-/// definitions have neither.
-fn objects(uid: &Value) -> Vec<Value> {
+/// The objects of the release with this placement.
+fn templates(placement: &Value) -> Vec<Value> {
     let output = Command::new(SCRIPT)
         .envs(images())
-        .env("PLACEMENT", placement().to_string())
+        .env("PLACEMENT", placement.to_string())
         .env("TLS_MIN_VERSION", TLS_MIN_VERSION)
         .env("TLS_CIPHERS", TLS_CIPHERS)
         .output()
@@ -152,8 +179,17 @@ fn objects(uid: &Value) -> Vec<Value> {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let mut all: Vec<Value> =
-        serde_saphyr::from_multiple(&String::from_utf8(output.stdout).unwrap()).unwrap();
+    serde_saphyr::from_multiple(&String::from_utf8(output.stdout).unwrap()).unwrap()
+}
+
+/// The objects of the release with labels and owner, as its operator sets them. Namespace and
+/// definitions have neither. Deployments have the placement `infra`.
+fn objects(uid: &Value, infra: &Value, workloads: &Value) -> Vec<Value> {
+    let is_deployment = |object: &Value| object["kind"] == "Deployment";
+    let mut all = templates(infra);
+    all.retain(is_deployment);
+    let others = templates(workloads);
+    all.extend(others.into_iter().filter(|object| !is_deployment(object)));
     all.push(json!({
         "apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule",
         "metadata": {"name": RULE, "namespace": NAMESPACE},
@@ -419,9 +455,13 @@ async fn workload_of(cluster: &Cluster, name: &str) -> Result<Value, String> {
     }
 }
 
-#[tokio::test]
-async fn in_both_layouts_images_stay_and_only_the_listed_pods_restart() {
-    let mut cluster = Cluster::start(ClusterOptions {
+/// A cluster with the objects of the release, and without an operator of Weft.
+async fn with_cnao(
+    configuration: &Value,
+    infra: &Value,
+    workloads: &Value,
+) -> (Cluster, Vec<Value>) {
+    let cluster = Cluster::start(ClusterOptions {
         nodes: 1,
         ..Default::default()
     })
@@ -436,30 +476,92 @@ async fn in_both_layouts_images_stay_and_only_the_listed_pods_restart() {
         .await;
     let delete_operator = ["-n", NAMESPACE, "delete", "deployment", OPERATOR, "--wait"];
     cluster.kubectl(&delete_operator).await;
-    cluster.apply(&configuration().to_string()).await;
+    cluster.apply(&configuration.to_string()).await;
     let uid = cluster.resource().await.unwrap()["metadata"]["uid"].clone();
-    let mut objects = objects(&uid);
+    let objects = objects(&uid, infra, workloads);
     install(&cluster, &objects).await;
-    let keys: Vec<ObjectKey> = objects
-        .iter()
-        .filter(|object| is_owned(object))
-        .map(|object| ObjectKey::of(object).unwrap())
-        .collect();
-    let workloads: Vec<String> = objects
+    (cluster, objects)
+}
+
+fn keys(objects: &[Value]) -> Vec<ObjectKey> {
+    let owned = objects.iter().filter(|object| is_owned(object));
+    owned.map(|object| ObjectKey::of(object).unwrap()).collect()
+}
+
+fn workloads(objects: &[Value]) -> Vec<String> {
+    let workloads = objects
         .iter()
         .filter(|object| object["spec"]["template"].is_object())
-        .map(|object| object["metadata"]["name"].as_str().unwrap().to_owned())
-        .collect();
+        .map(|object| object["metadata"]["name"].as_str().unwrap().to_owned());
+    let workloads: Vec<_> = workloads.collect();
     assert_eq!(workloads.len(), 10, "{workloads:?}");
-    let before = pods(&cluster, &workloads).await;
-    let restarted = |before: &BTreeMap<String, BTreeSet<String>>,
-                     after: &BTreeMap<String, BTreeSet<String>>| {
-        workloads
+    workloads
+}
+
+/// The workloads that have other pods after.
+fn restarted(
+    before: &BTreeMap<String, BTreeSet<String>>,
+    after: &BTreeMap<String, BTreeSet<String>>,
+) -> BTreeSet<String> {
+    let workloads = before.keys();
+    workloads
+        .filter(|workload| before[*workload] != after[*workload])
+        .cloned()
+        .collect()
+}
+
+/// Stops Weft's operator and gives all back to the other one.
+async fn release(cluster: &Cluster, operator: Operator) {
+    operator.terminate().await;
+    let namespace = cluster.operator.namespace.as_deref().unwrap();
+    let scale = [
+        "scale",
+        "deployment",
+        &cluster.operator.name,
+        "--replicas=0",
+    ];
+    cluster
+        .kubectl(&[&["-n", namespace][..], &scale].concat())
+        .await;
+    weft(cluster, &["release", "addons", "--yes"])
+        .await
+        .ended(0);
+}
+
+/// The number of restarts in the page is that of its table, on three nodes.
+#[test]
+fn the_page_has_the_number_of_pods_that_restart() {
+    let (infra, workloads) = default_placement();
+    let objects = objects(&Value::Null, &infra, &workloads);
+    let pods = |chosen: &dyn Fn(&str) -> bool| -> u64 {
+        let templates = objects
             .iter()
-            .filter(|workload| before[*workload] != after[*workload])
-            .cloned()
-            .collect::<BTreeSet<_>>()
+            .filter(|object| object["spec"]["template"].is_object())
+            .filter(|object| chosen(object["metadata"]["name"].as_str().unwrap()));
+        templates
+            .map(|object| match object["kind"] == "DaemonSet" {
+                true => 3,
+                false => object["spec"]["replicas"].as_u64().unwrap_or(1),
+            })
+            .sum()
     };
+    let listed = listed();
+    let all = pods(&|_| true);
+    let restart = pods(&|name| listed.contains(name));
+    let of_later = pods(&|name| listed.contains(name) && !POOL.contains(&name));
+    let text = PAGE.replace('\n', " ");
+    let sentence = format!(
+        "On three nodes, {restart} of {all} pods restart from 0.102.0, and {of_later} from a later build"
+    );
+    assert!(text.contains(&sentence), "{sentence}");
+}
+
+#[tokio::test]
+async fn in_both_layouts_images_stay_and_only_the_listed_pods_restart() {
+    let placement = placement();
+    let (mut cluster, mut objects) = with_cnao(&configuration(), &placement, &placement).await;
+    let (keys, workloads) = (keys(&objects), workloads(&objects));
+    let before = pods(&cluster, &workloads).await;
 
     // In the place of the other operator, by the command that the check prints.
     let inspected = inspect(&cluster).await;
@@ -516,20 +618,23 @@ async fn in_both_layouts_images_stay_and_only_the_listed_pods_restart() {
     }
 
     // Back, to a later build.
-    operator.terminate().await;
-    let scale = ["scale", "deployment", OPERATOR, "--replicas=0"];
-    cluster
-        .kubectl(&[&["-n", NAMESPACE][..], &scale].concat())
-        .await;
-    weft(&cluster, &["release", "addons", "--yes"])
-        .await
-        .ended(0);
+    release(&cluster, operator).await;
     as_of_a_later_build(&mut objects);
     install(&cluster, &objects).await;
     let before = pods(&cluster, &workloads).await;
 
-    // To the other layout.
-    let manifests = ["manifests", "--domains", "addons", "--running-images"];
+    // To the other layout. The second command of the check deletes the other operator's Deployment,
+    // which rests here instead.
+    let inspected = inspect(&cluster).await;
+    let switch = &inspected["switchToOneOperator"];
+    let delete = format!("kubectl -n {NAMESPACE} delete deployment {OPERATOR}");
+    assert_eq!(switch[1], delete, "{switch:#}");
+    let (arguments, _) = switch[0].as_str().unwrap().split_once(" | ").unwrap();
+    let manifests: Vec<_> = arguments.split(' ').skip(1).collect();
+    assert_eq!(
+        manifests,
+        ["manifests", "--domains", "addons", "--running-images"]
+    );
     let notes = apply_printed(&cluster, &manifests).await;
     assert!(
         notes.contains(&format!(
@@ -552,6 +657,7 @@ async fn in_both_layouts_images_stay_and_only_the_listed_pods_restart() {
     assert_eq!(before, pods(&cluster, &workloads).await);
     let blocked = weft(&cluster, &["status"]).await.ended(3).stdout;
     assert!(!blocked.contains(LEFT), "{blocked}");
+    let scale = ["scale", "deployment", OPERATOR, "--replicas=0"];
     cluster
         .kubectl(&[&["-n", NAMESPACE][..], &scale].concat())
         .await;
@@ -620,14 +726,7 @@ async fn in_both_layouts_images_stay_and_only_the_listed_pods_restart() {
     let range = json!({"spec": {"kubeMacPool": {"rangeEnd": "02:00:00:00:ff:ff"}}});
     cluster.patch_resource(range).await;
     cluster.wait_available().await;
-    operator.terminate().await;
-    let scale = ["scale", "deployment", "weft-operator", "--replicas=0"];
-    cluster
-        .kubectl(&[&["-n", "weft-system"][..], &scale].concat())
-        .await;
-    weft(&cluster, &["release", "addons", "--yes"])
-        .await
-        .ended(0);
+    release(&cluster, operator).await;
     let record = cluster
         .get(kinds::CONFIG_MAP, NAMESPACE, RECORD)
         .await
@@ -638,4 +737,88 @@ async fn in_both_layouts_images_stay_and_only_the_listed_pods_restart() {
         cluster.get(kinds::CONFIG_MAP, "weft-system", RECORD).await,
         None
     );
+}
+
+/// The first commands below this heading of the guide.
+fn commands(heading: &str) -> &str {
+    let (_, section) = GUIDE.split_once(&format!("### {heading}\n")).unwrap();
+    let (_, block) = section.split_once("```console\n").unwrap();
+    block.split_once("```").unwrap().0
+}
+
+/// Runs these commands as a user at a shell, in a folder with the packages.
+async fn run_in_shell(cluster: &Cluster, folder: &Path, commands: &str) {
+    let kubectl = Programs::find().unwrap().get("kubectl").unwrap();
+    let programs = [weft_binary(), kubectl, helm::program().unwrap()];
+    let mut path: Vec<_> = programs
+        .iter()
+        .map(|program| program.parent().unwrap().to_owned())
+        .collect();
+    path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
+    let output = tokio::process::Command::new("bash")
+        .args(["-euo", "pipefail", "-c", commands])
+        .current_dir(folder)
+        .env("PATH", std::env::join_paths(path).unwrap())
+        .env("HOME", folder)
+        .env("KUBECONFIG", cluster.control_plane.kubeconfig())
+        .output()
+        .await
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        output.status.success(),
+        "{commands}\n{}\n{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+}
+
+/// From the default placement, whose labels the templates of the release have and Weft's do not.
+#[tokio::test]
+async fn by_kustomize_and_by_helm_only_the_listed_pods_restart() {
+    let mut configuration = configuration();
+    let spec = configuration["spec"].as_object_mut().unwrap();
+    spec.remove("placementConfiguration").unwrap();
+    let (infra, on_nodes) = default_placement();
+    let (mut cluster, objects) = with_cnao(&configuration, &infra, &on_nodes).await;
+    let (keys, workloads) = (keys(&objects), workloads(&objects));
+    let folder = tempfile::tempdir().unwrap();
+    let packages = folder.path().join("target/packages");
+    let (weft, images) = (common::weft(), common::images());
+    for (name, written) in [
+        ("weft", chart::files(&weft, &images).unwrap()),
+        ("kustomize", kustomize::files(&weft, &images).unwrap()),
+    ] {
+        files::write(&packages.join(name), &written).unwrap();
+    }
+    for (heading, workload) in [
+        ("By kustomize", (NAMESPACE, OPERATOR)),
+        ("By Helm", ("weft-system", "weft-operator")),
+    ] {
+        let before = pods(&cluster, &workloads).await;
+        run_in_shell(&cluster, folder.path(), commands(heading)).await;
+        cluster.operator = ObjectKey::new(kinds::DEPLOYMENT, workload.0, workload.1);
+        cluster.read_operator().await;
+        let text = configuration.to_string();
+        let planned = Planned::of(&cluster, &text, &[], keys.clone()).await;
+        assert_eq!(
+            planned.restarts(),
+            listed(),
+            "{heading}: {}",
+            planned.reasons()
+        );
+        let operator = Operator::start_default(&cluster).await;
+        taken_over(&cluster, &workloads).await;
+        let resource = cluster.wait_available().await;
+        let after = pods(&cluster, &workloads).await;
+        assert_eq!(restarted(&before, &after), listed(), "{heading}");
+        for container in resource["status"]["containers"].as_array().unwrap() {
+            let is_of_pool = POOL.iter().any(|name| container["parentName"] == *name);
+            let is_of_cnao = container["image"].as_str().unwrap().starts_with(OF_CNAO);
+            assert!(is_of_cnao != is_of_pool, "{heading}: {container}");
+        }
+        // For the next one.
+        release(&cluster, operator).await;
+        install(&cluster, &objects).await;
+    }
 }
