@@ -10,7 +10,9 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 use weft_node_network::addresses::ledger;
 use weft_operator::Served;
-use weft_plan::{Live, ObjectKey, Owner, Stage, deletion, health, kinds};
+use weft_plan::{
+    Dependents, Live, ObjectKey, Owner, Stage, deletion, health, kinds, report::FailureClass,
+};
 use weft_runtime::{
     inspect::{
         presence,
@@ -65,6 +67,31 @@ pub struct Uninstall<'a> {
 /// The ledger of addresses of nodes.
 fn ledger_key(namespace: &str) -> ObjectKey {
     ObjectKey::new(kinds::CONFIG_MAP, namespace, ledger::NAME)
+}
+
+/// Returns the first object of other users that keeps a unit of this resource from going, with the
+/// reason and the ways out.
+async fn needing(
+    online: &Online,
+    dependents: &Dependents,
+    owner: &Owner,
+    resource: &Value,
+) -> Result<Option<(ObjectKey, String)>> {
+    if dependents.are_given_up(resource) {
+        return Ok(None);
+    }
+    let listed = match online.cluster.list(dependents.kind, None, "").await {
+        // The removal does not wait for objects that it may not list.
+        Err(error) if error.is_not_found() || error.class() == FailureClass::Forbidden => {
+            return Ok(None);
+        }
+        listed => listed.map_err(|error| online.explain(error))?,
+    };
+    let obstacle = dependents.obstacle(owner, &listed);
+    Ok(obstacle.map(|needing| {
+        let why = needing.blocker.unwrap_or_default();
+        (needing.object, format!("it {why}"))
+    }))
 }
 
 impl<'a> Uninstall<'a> {
@@ -152,6 +179,15 @@ impl<'a> Uninstall<'a> {
             let stored = stored::read(&objects, &site.namespace)
                 .await
                 .map_err(|error| online.explain_stored(error))?;
+            if let Some(resource) = resource(&owner) {
+                let units: BTreeSet<&String> = stored.inventory.objects.values().collect();
+                for dependents in set.dependents() {
+                    if units.iter().any(|unit| *unit == dependents.unit) {
+                        self.stays
+                            .extend(needing(online, dependents, &owner, resource).await?);
+                    }
+                }
+            }
             for key in stored
                 .inventory
                 .objects

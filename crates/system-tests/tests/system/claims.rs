@@ -4,7 +4,10 @@
 use serde_json::{Value, json};
 use weft_plan::{Kind, kinds};
 
-use crate::system::{certificates::weft_about, deletion::gone, harness::*};
+use crate::{
+    commands::user::weft,
+    system::{certificates::weft_about, deletion::gone, harness::*},
+};
 
 const CLAIM: Kind = Kind {
     group: "k8s.cni.cncf.io",
@@ -81,6 +84,17 @@ async fn the_ipam_controller_stays_while_claims_need_it() {
     cluster.apply(&with).await;
     cluster.wait_available().await;
     claim(&cluster).await;
+    let needed = "IPAMClaim default/machine.blue";
+    let removal = weft(&cluster, &["uninstall", "--dry-run"]).await.ended(0);
+    let line = format!("= {needed}: stays, it has the finalizer kubevirt.io/persistent-ipam");
+    assert!(removal.stdout.contains(&line), "{removal:?}");
+    let removal = weft(&cluster, &["uninstall", "--dry-run", "-o", "json"]);
+    let removal = removal.await.ended(0).json();
+    let steps = removal["objects"].as_array().unwrap();
+    let stays = |step: &&Value| step["action"] == "stay" && step["name"] == "machine.blue";
+    let step = steps.iter().find(stays);
+    let why = step.unwrap_or_else(|| panic!("{removal:#}"))["why"].as_str();
+    assert!(why.unwrap().contains("weft.network/remove"), "{step:?}");
     cluster
         .kubectl(&["delete", "networkaddonsconfig", "cluster", "--wait=false"])
         .await;
@@ -96,6 +110,9 @@ async fn the_ipam_controller_stays_while_claims_need_it() {
             "weft.network/remove=kubevirtIpamController",
         ])
         .await;
+    // The removal no longer waits for it.
+    let removal = weft(&cluster, &["uninstall", "--dry-run"]).await.ended(0);
+    assert!(!removal.stdout.contains(needed), "{removal:?}");
     gone(&cluster).await;
     assert_eq!(controller(&cluster).await, None);
 }
