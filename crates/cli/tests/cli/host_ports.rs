@@ -5,14 +5,18 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    path::Path,
 };
 
-use super::common::{objects, printed, root};
+use super::common::{objects, printed, root, weft_with_stdin};
 use regex::Regex;
 use serde_json::Value;
 
-/// The names of the workloads that listen on a TCP port of their node, by port.
-type Ports = BTreeMap<u16, BTreeSet<String>>;
+/// The workloads that listen on a TCP port of their node, and their addresses, by port.
+type Ports = BTreeMap<u16, BTreeSet<(String, &'static str)>>;
+/// An address in the table.
+const ALL: &str = "all";
+const LOCAL: &str = "127.0.0.1";
 
 fn array(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
@@ -48,14 +52,14 @@ fn numbers(pattern: &str, text: &str) -> Vec<u16> {
         .collect()
 }
 
-/// The ports that a pod names: in its container ports, its probes, its arguments and the ConfigMaps
-/// that it mounts.
-fn ports_of(pod: &Value, all: &[Value]) -> BTreeSet<u16> {
+/// The ports that a pod names, each with its address: in its container ports, its probes, its
+/// arguments and the ConfigMaps that it mounts.
+fn ports_of(pod: &Value, all: &[Value]) -> BTreeMap<u16, &'static str> {
     let mut found = BTreeSet::new();
-    let mut add = |port: &Value| {
-        // A probe may name a container port instead.
-        found.extend(port.as_u64().map(|port| u16::try_from(port).unwrap()));
-    };
+    let mut local = BTreeSet::new();
+    let number = |port: &Value| port.as_u64().map(|port| u16::try_from(port).unwrap());
+    // A probe may name a container port instead.
+    let mut add = |port: &Value| found.extend(number(port));
     let mut words = String::new();
     for container in ["initContainers", "containers"]
         .iter()
@@ -67,7 +71,9 @@ fn ports_of(pod: &Value, all: &[Value]) -> BTreeSet<u16> {
         }
         for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
             for asked in ["httpGet", "tcpSocket", "grpc"] {
-                add(&container[probe][asked]["port"]);
+                let asked = &container[probe][asked];
+                add(&asked["port"]);
+                local.extend(number(&asked["port"]).filter(|_| asked["host"] == LOCAL));
             }
         }
         for word in ["command", "args"]
@@ -91,9 +97,19 @@ fn ports_of(pod: &Value, all: &[Value]) -> BTreeSet<u16> {
         for text in map["data"].as_object().into_iter().flatten() {
             let text = text.1.as_str().unwrap();
             found.extend(numbers(r"(?m)ddress: \S*:(\d+)$", text));
+            local.extend(numbers(
+                r"(?m)ddress: (?:127\.0\.0\.1|\[::1\]):(\d+)$",
+                text,
+            ));
         }
     }
-    found
+    local.extend(numbers(
+        r"-[\w-]*address[= ](?:127\.0\.0\.1|\[::1\]):(\d+)\s",
+        &words,
+    ));
+    let address = |port: &u16| if local.contains(port) { LOCAL } else { ALL };
+    let found = found.into_iter();
+    found.map(|port| (port, address(&port))).collect()
 }
 
 fn wanted(all: &[Value]) -> Ports {
@@ -104,8 +120,9 @@ fn wanted(all: &[Value]) -> Ports {
             continue;
         }
         let name = workload["metadata"]["name"].as_str().unwrap();
-        for port in ports_of(pod, all) {
-            ports.entry(port).or_default().insert(name.to_owned());
+        for (port, address) in ports_of(pod, all) {
+            let listens = (name.to_owned(), address);
+            ports.entry(port).or_default().insert(listens);
         }
     }
     ports
@@ -134,23 +151,57 @@ fn ports_in(row: &[String]) -> Vec<u16> {
         .collect()
 }
 
-#[test]
-fn each_port_of_a_pod_on_the_nodes_network_is_in_the_table() {
+/// The rows of a protocol about workloads of Weft.
+fn listed(protocol: &str) -> Ports {
     let span = Regex::new("`([^`]+)`").unwrap();
     let mut listed = Ports::new();
-    for row in rows().iter().filter(|row| row[1] == "TCP") {
+    for row in rows().iter().filter(|row| row[1] == protocol) {
+        let address = if row[2] == LOCAL { LOCAL } else { ALL };
+        assert_eq!(row[2], address, "{row:?}");
         let workloads = span.captures_iter(&row[3]).map(|found| found[1].to_owned());
-        let workloads: BTreeSet<_> = workloads.collect();
+        let workloads: BTreeSet<_> = workloads.map(|name| (name, address)).collect();
         for port in ports_in(row).iter().filter(|_| !workloads.is_empty()) {
             listed.insert(*port, workloads.clone());
         }
     }
+    listed
+}
+
+/// Networks open them by the kernel, and their settings name them.
+#[test]
+fn the_usual_ports_of_tunnels_between_nodes_are_in_the_table() {
+    let flannel = fs::read_to_string(root().join("examples/tutorials/network.yaml")).unwrap();
+    let with = |backend: &str| {
+        let kind = "type: Flannel";
+        let chosen = format!("{kind}\n    flannelConfig: {{backend: {backend}}}");
+        flannel.replace(kind, &chosen)
+    };
+    let sdn = root().join("examples/network-config-openshift-sdn-minimal.yaml");
+    let mut wanted = Ports::new();
+    for (workload, resource) in [
+        ("kube-flannel-ds", with("vxlan")),
+        ("kube-flannel-ds", with("wireguard")),
+        ("sdn", fs::read_to_string(sdn).unwrap()),
+    ] {
+        let run = weft_with_stdin(Path::new("."), &["render", "-f", "-"], &resource);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let pattern = r#"(?:"(?:Port|ListenPort|ListenPortV6)"|\bvxlanPort): (\d+)"#;
+        for port in numbers(pattern, &run.stdout) {
+            let listens = (workload.to_owned(), ALL);
+            wanted.entry(port).or_default().insert(listens);
+        }
+    }
+    assert_eq!(wanted, listed("UDP"));
+}
+
+#[test]
+fn each_port_of_a_pod_on_the_nodes_network_is_in_the_table() {
     let wanted = wanted(&manifests());
     assert!(
         wanted.len() >= 6,
         "{wanted:?}: is this test still reading the manifests?"
     );
-    assert_eq!(wanted, listed);
+    assert_eq!(wanted, listed("TCP"));
 }
 
 #[test]
@@ -175,6 +226,7 @@ fn a_port_is_found_wherever_a_manifest_names_it() {
         "containers": [{
             "ports": [{"containerPort": 1, "hostPort": 2}],
             "livenessProbe": {"httpGet": {"port": 3}}, "readinessProbe": {"tcpSocket": {"port": "named"}},
+            "startupProbe": {"httpGet": {"port": 10, "host": "127.0.0.1"}},
             "command": ["program", "--health-port=4", "-metrics-port", "5"],
             "args": ["--bind-address", "127.0.0.1:6", "--probe-address=[::1]:7", "--address", "127.0.0.1", "--ip=8"]
         }],
@@ -184,9 +236,17 @@ fn a_port_is_found_wherever_a_manifest_names_it() {
         "kind": "ConfigMap", "metadata": {"name": "file"},
         "data": {"file.yaml": "bindAddress: 0.0.0.0\nhealthzBindAddress: 0.0.0.0:9\n"}
     });
-    let expected: Vec<u16> = vec![1, 2, 3, 4, 5, 6, 7, 9];
-    assert_eq!(
-        ports_of(&pod, &[file]).into_iter().collect::<Vec<_>>(),
-        expected
-    );
+    let expected = [
+        (1, ALL),
+        (2, ALL),
+        (3, ALL),
+        (4, ALL),
+        (5, ALL),
+        (6, LOCAL),
+        (7, LOCAL),
+        (9, ALL),
+        (10, LOCAL),
+    ];
+    let found = ports_of(&pod, &[file]);
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
 }
