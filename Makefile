@@ -10,7 +10,7 @@ CLUSTER := target/cluster
 CACHED := control-plane etcd-tools health helm krew olm olm-programs node-programs network-manager open-vswitch kernels services prometheus browser release-toolchain test-upgrade "cargo-program cargo-cyclonedx" "cargo-program cargo-deny" "cargo-program cargo-hakari" \
 	"cargo-program cargo-mutants" "cargo-program cargo-nextest" "cargo-program mdbook"
 
-.PHONY: help setup build images packages release test-release demo test test-all test-quick test-e2e test-host test-kernels test-nodes test-pages test-placement test-upgrade test-versions test-long freeze fuzz mutants check lint docs fmt generate bench cluster cluster-up cluster-down cluster-clean clean-cache
+.PHONY: help setup build images packages release test-release demo test test-all test-quick test-e2e test-host test-kernels test-nodes test-pages test-placement test-upgrade test-versions test-long freeze fuzz mutants check lint docs fmt generate bench cluster cluster-probe cluster-up cluster-down cluster-clean clean-cache
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ gsub(/\$$\$$/, "$$", $$2); printf "  make %-14s %s\n", $$1, $$2 }'
@@ -109,8 +109,11 @@ generate: ## Write the generated files again: the CRDs, admission policies and A
 bench: setup build ## Print Weft's figures beside the lower bound, measured in the same run
 	cargo run --quiet --release -p weft-bench
 
-cluster: setup images ## Start a cluster of three real nodes in the background, with a pod network and all images of the tutorials (BARE=1: no network yet; OPEN_VSWITCH=1, NETWORK_MANAGER=1: the nodes run these; root)
+cluster: cluster-probe setup images ## Start a cluster of three real nodes in the background, with a pod network and all images of the tutorials (BARE=1: no network yet; OPEN_VSWITCH=1, NETWORK_MANAGER=1: the nodes run these; root)
 	@scripts/cluster
+
+cluster-probe:
+	@scripts/cluster --probe
 
 cluster-up: ## Start a control plane with three nodes in the background (KUBEVIRT_PROVIDER=k8s-1.33: of this version. external: that of KUBECONFIG)
 	@scripts/cluster-up

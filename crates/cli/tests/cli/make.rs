@@ -69,7 +69,7 @@ fn a_check_lints_and_runs_the_unit_tests() {
 
 #[test]
 fn targets_name_what_they_need_and_start_nothing() {
-    let cases: [Case; 10] = [
+    let cases: [Case; 11] = [
         (
             "test/e2e/workflow",
             &[],
@@ -100,6 +100,11 @@ fn targets_name_what_they_need_and_start_nothing() {
             &["provider is external, so set KUBECONFIG"],
         ),
         (
+            "cluster-clean",
+            &[("KUBEVIRT_PROVIDER", "external")],
+            &["provider is external, so set KUBECONFIG"],
+        ),
+        (
             "cluster-up",
             &[("CLUSTER_PROVIDER", "os-3.11.0")],
             &["no provider os-3.11.0", "KUBEVIRT_PROVIDER=external"],
@@ -123,6 +128,34 @@ fn targets_name_what_they_need_and_start_nothing() {
             assert!(said.contains(word), "make {target} {variables:?}: {said}");
         }
     }
+}
+
+/// Half an hour of builds comes after it.
+#[test]
+fn a_cluster_of_real_nodes_looks_at_the_machine_first() {
+    let (succeeded, commands) = run("make", &["--dry-run", "cluster"], &[]);
+    assert!(succeeded, "{commands}");
+    assert_eq!(commands.lines().next(), Some("scripts/cluster --probe"));
+
+    // In the place of unshare, a program that fails for one type of device.
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("unshare");
+    fs::write(&program, "#!/bin/sh\ncase $* in *vxlan*) exit 1;; esac\n").unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&program, executable).unwrap();
+    let ip = folder.path().join("ip");
+    std::os::unix::fs::symlink("/bin/true", ip).unwrap();
+    let path = format!(
+        "{}:{}",
+        folder.path().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let (good, said) = run("scripts/cluster", &["--probe"], &[("PATH", &path)]);
+    assert!(!good, "{said}");
+    let device = |name: &str| format!("no network device of type {name}\n");
+    assert!(said.contains(&device("vxlan")), "{said}");
+    assert!(!said.contains(&device("bridge")), "{said}");
+    assert!(said.contains("make cluster-up"), "{said}");
 }
 
 #[test]
