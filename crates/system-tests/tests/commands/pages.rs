@@ -271,7 +271,7 @@ async fn from_cluster_network_operator() {
         resource: (kinds::NETWORK_CONFIG, "default"),
         ..Default::default()
     };
-    let cluster = Cluster::start(options).await;
+    let mut cluster = Cluster::start(options).await;
     let (namespace, name) = (
         "openshift-cluster-network-operator",
         "cluster-network-operator",
@@ -300,19 +300,12 @@ async fn from_cluster_network_operator() {
 
     page.run(&cluster, "Before").await;
     page.run(&cluster, "Switch").await;
-    let images = [
-        ("NODE_IMAGE", "registry.example/node:v4"),
-        ("HYPERSHIFT_IMAGE", "registry.example/hypershift:v4"),
-    ];
-    let operator = Operator::start(
-        &cluster,
-        OperatorOptions {
-            environment: &images,
-            ..Default::default()
-        },
-    )
-    .await;
+    cluster.read_operator().await;
+    let operator = Operator::start_default(&cluster).await;
     page.run(&cluster, "What you will see").await;
+    let sdn = cluster.get(kinds::DAEMON_SET, "openshift-sdn", "sdn").await;
+    let container = &sdn.unwrap()["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["image"], "registry.example/node:v4");
     operator.terminate().await;
     page.run(&cluster, "Way back").await;
     assert_eq!(
