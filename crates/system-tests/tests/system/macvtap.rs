@@ -1,11 +1,126 @@
 //! Macvtap's ConfigMap: made where it is missing, and the user's from then on.
 
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
 use serde_json::{Value, json};
 use weft_plan::kinds;
+use weft_testenv::{Pods, Stage};
+
+use crate::commands::user::weft;
 
 use weft_system_tests::*;
 
 const DEFAULT: &str = "macvtap-deviceplugin-config";
+
+/// A second after it is Ready, the program of a pod with the ConfigMap `unreadable` ends.
+const CRASHES: &str = r#"
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: crashes}
+spec:
+  resourceRef: {apiGroup: v1, kind: Pod}
+  selector:
+    matchExpressions:
+    - {key: .metadata.deletionTimestamp, operator: DoesNotExist}
+    - {key: '[.spec.containers[].envFrom[]?.configMapRef.name] == ["unreadable"]', operator: In, values: ["true"]}
+    - {key: '.status.conditions.[] | select( .type == "Ready" ) | .status', operator: In, values: ["True"]}
+  delay: {durationMilliseconds: 1000}
+  next:
+    statusTemplate: |
+      {{ $now := Now }}
+      conditions:
+      - { type: Ready, status: "False", reason: ContainersNotReady, lastTransitionTime: {{ $now | Quote }} }
+      - { type: ContainersReady, status: "False", reason: ContainersNotReady, lastTransitionTime: {{ $now | Quote }} }
+      containerStatuses:
+      - name: macvtap-cni
+        image: {{ (index .spec.containers 0).image | Quote }}
+        ready: false
+        restartCount: 4
+        state: { waiting: { reason: CrashLoopBackOff, message: back-off } }
+        lastState: { terminated: { exitCode: 1, reason: Error, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }} } }
+"#;
+
+/// The ConfigMaps of the pods, by node.
+async fn configured(cluster: &Cluster) -> BTreeMap<String, String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let api = cluster.api(kinds::POD, NAMESPACE);
+    let pods = api.list(&Default::default()).await.unwrap().into_iter();
+    let pods = pods.map(|pod| serde_json::to_value(pod).unwrap());
+    let is_there = |pod: &Value| {
+        text(&pod["metadata"]["name"]).starts_with("macvtap-cni-")
+            && pod["metadata"]["deletionTimestamp"].is_null()
+    };
+    pods.filter(is_there)
+        .map(|pod| {
+            let read = &pod["spec"]["containers"][0]["envFrom"][0]["configMapRef"]["name"];
+            (text(&pod["spec"]["nodeName"]), text(read))
+        })
+        .collect()
+}
+
+/// The program answers no probe, so a pod counts as Ready as soon as it runs.
+#[tokio::test]
+async fn a_config_that_ends_the_program_stops_at_the_first_node() {
+    let stages = vec![
+        Stage::yaml(CRASHES),
+        // A program that has ended starts again after this time.
+        Stage::ready_after(Pods::named("^macvtap-cni-"), Duration::from_secs(4)),
+    ];
+    let cluster = Cluster::start(ClusterOptions {
+        stages,
+        ..Default::default()
+    })
+    .await;
+    let _operator = Operator::start_default(&cluster).await;
+    let configuration = |macvtap: Value| {
+        let api = "networkaddonsoperator.network.kubevirt.io/v1";
+        json!({
+            "apiVersion": api, "kind": "NetworkAddonsConfig", "metadata": {"name": "cluster"},
+            "spec": {"macvtap": macvtap}
+        })
+        .to_string()
+    };
+    cluster.apply(&configuration(json!({}))).await;
+    cluster.wait_available().await;
+    assert_eq!(configured(&cluster).await.len(), 2);
+
+    let create = [
+        "create",
+        "configmap",
+        "unreadable",
+        "--from-literal=DP_MACVTAP_CONF=x",
+    ];
+    cluster
+        .kubectl(&[&["-n", NAMESPACE], &create[..]].concat())
+        .await;
+    let unreadable = json!({"devicePluginConfig": "unreadable"});
+    cluster.apply(&configuration(unreadable)).await;
+    let message = "CrashLoopBackOff: container macvtap-cni: back-off; last exit code 1 Error";
+    cluster
+        .wait_condition("Progressing", "True", "Deploying", message)
+        .await;
+
+    // For several starts of the program, its pod is Ready, and the other node keeps the old one.
+    let end = Instant::now() + Duration::from_secs(15);
+    while Instant::now() < end {
+        let configured = configured(&cluster).await;
+        let mut read: Vec<_> = configured.values().map(String::as_str).collect();
+        read.sort_unstable();
+        assert_eq!(read, [DEFAULT, "unreadable"], "{configured:?}");
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    wait_until("the status names the pod", async || {
+        let status = weft(&cluster, &["status"]).await.stdout;
+        match status.contains(message) && status.contains("pod macvtap-cni-") {
+            true => Ok(()),
+            false => Err(status),
+        }
+    })
+    .await;
+}
 
 #[tokio::test]
 async fn the_config_is_made_once_and_another_one_is_waited_for() {
