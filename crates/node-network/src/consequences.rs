@@ -4,7 +4,13 @@
 //! - An interface that goes takes along the interfaces on top of it, the other end of a veth pair,
 //!   and the internal ports of a bridge of Open vSwitch (nmstate 2.2.62,
 //!   `MergedInterfaces::mark_orphan_interface_as_absent` and `MergedInterface::apply_ctrller_change`;
-//!   the kernel removes the rest). Its ports are free afterwards.
+//!   the kernel removes the rest). Its ports are free afterwards. For NetworkManager, nmstate also
+//!   deletes a virtual interface that is to be down
+//!   (`delete_remain_virtual_interface_as_desired`).
+//! - A card that is down for NetworkManager keeps its link up and what is on top of it
+//!   (`parent_state_changed` of its VLANs and mac-vlans follows only whether the base is managed).
+//!   Without NetworkManager the link itself goes down, and the kernel sets the VLANs on top of it down,
+//!   too, with their routes (Linux 6.18, `vlan_device_event`).
 //! - A controller loses a port that goes, or that another one takes.
 //! - A route goes with the interface that it leads over, or with the addresses of its family
 //!   (nmstate, `MergedRoutes::new`). The addresses and routes of a client of DHCP or of routers go
@@ -12,7 +18,8 @@
 //! - An interface on top of another one has no larger MTU, and the ports of a bond have that of the
 //!   bond, from the time that they join it (Linux 6.18, `vlan_device_event`,
 //!   `macvlan_device_event`, `ipvlan_device_event`, `bond_change_mtu`, `bond_enslave`).
-//! - An interface that becomes a port is set up, by NetworkManager and by the agent.
+//! - An interface that becomes a port is set up, by NetworkManager and by the agent. A port of a VRF
+//!   keeps its addresses, and all traffic over it asks the table of the VRF from then on.
 //! - Without NetworkManager, a route goes whose gateway no address of its interface reaches any more.
 //!
 //! [`crate::removal`] has the changes of what the desired state names, and [`crate::losses`] those
@@ -94,16 +101,22 @@ pub(crate) fn consequences_of(
             .filter(|route| !route::is_absent(route))
             .map(route::key)
             .collect(),
+        applier,
         gone: HashSet::new(),
         going: Vec::new(),
+        lowered: Vec::new(),
         known: changes.iter().map(|change| change.path.clone()).collect(),
         found: Vec::new(),
     };
     search.interfaces();
+    if applier == Some(Applier::Kernel) {
+        search.vlans_go_down();
+    }
     search.ports();
     search.addresses_and_routes();
     search.mtus();
     search.ports_come_up();
+    search.ports_of_vrfs();
     if applier == Some(Applier::Kernel) {
         search.gateways_out_of_reach();
     }
@@ -153,10 +166,13 @@ struct Search<'a> {
     holders: HashMap<String, &'a Value>,
     /// The keys of the routes that are to be there.
     wanted_routes: HashSet<String>,
+    applier: Option<Applier>,
     /// The keys of the interfaces that go.
     gone: HashSet<Cow<'a, str>>,
     /// These interfaces, and the wish that each of them follows from.
     going: Vec<(&'a Value, Path)>,
+    /// The interfaces that go down with their base, and the wish that each of them follows from.
+    lowered: Vec<(&'a Value, Path)>,
     /// The places of all changes so far.
     known: HashSet<Path>,
     found: Vec<Consequence>,
@@ -188,10 +204,14 @@ impl<'a> Search<'a> {
             let Some(there) = self.host.meant(wanted) else {
                 continue;
             };
-            let goes = wanted["state"] == "absent"
-                && !is_card(wanted, there)
-                && there["state"] != "ignore";
-            if goes {
+            let goes = match wanted["state"].as_str() {
+                Some("absent") => there["state"] != "ignore",
+                Some("down") => {
+                    self.applier == Some(Applier::NetworkManager) && there["state"] == "up"
+                }
+                _ => false,
+            };
+            if goes && !is_card(wanted, there) {
                 queue.push_back((there, Path::of_interface(wanted)));
             } else if is_up(wanted) && there["type"] == "ovs-bridge" {
                 for port in self.detached(wanted, there) {
@@ -217,6 +237,34 @@ impl<'a> Search<'a> {
                 }
             }
             self.going.push((there, of));
+        }
+    }
+
+    /// The VLANs that the kernel sets down with their base.
+    fn vlans_go_down(&mut self) {
+        let mut queue = VecDeque::new();
+        for wanted in interfaces(self.desired.state) {
+            let there = self.host.meant(wanted);
+            if let Some(there) = there.filter(|there| there["state"] == "up")
+                && wanted["state"] == "down"
+            {
+                queue.push_back((there, Path::of_interface(wanted)));
+            }
+        }
+        while let Some((base, of)) = queue.pop_front() {
+            let name = base["name"].as_str().unwrap_or_default();
+            for vlan in self.above.get(name).cloned().unwrap_or_default() {
+                let follows = vlan["type"] == "vlan"
+                    && vlan["state"] == "up"
+                    && vlan["vlan"]["loose-binding"] != true
+                    && self.wanted(vlan).is_none();
+                let path = Path::of_interface(vlan).key("state");
+                if follows && !self.known.contains(&path) {
+                    self.add(&of, path, "down".into(), "up".into());
+                    self.lowered.push((vlan, of.clone()));
+                    queue.push_back((vlan, of.clone()));
+                }
+            }
         }
     }
 
@@ -265,7 +313,13 @@ impl<'a> Search<'a> {
         let pairs = losses::pairs(self.desired.state);
         let taken: HashSet<&str> = pairs.iter().map(|(_, _, port)| port.as_str()).collect();
         for (there, of) in self.going.clone() {
-            for name in port_names(there) {
+            // A port of an HSR interface names no controller in a report (Linux 6.18,
+            // `hsr_portdev_setup` makes the interface no master).
+            let names = match there["type"].as_str() {
+                Some("hsr") => BTreeSet::new(),
+                _ => port_names(there),
+            };
+            for name in names {
                 let Some(port) = self.host.key(&name) else {
                     continue;
                 };
@@ -307,7 +361,8 @@ impl<'a> Search<'a> {
         let is_listed = self.wanted(holder).is_some_and(lists_ports)
             || by_port.is_some_and(|wish| wish["controller"].is_string())
             || self.gone.contains(&interface_key(holder));
-        if stays || is_listed {
+        // nmstate refuses to give the port of an HSR interface away.
+        if stays || is_listed || holder["type"] == "hsr" {
             return;
         }
         let section = match holder["type"].as_str() {
@@ -325,7 +380,7 @@ impl<'a> Search<'a> {
     /// The routes over interfaces that go, and the losses of families of addresses.
     fn addresses_and_routes(&mut self) {
         let routes = Routes::of(self.host.state);
-        for (there, of) in self.going.clone() {
+        for (there, of) in [self.going.clone(), self.lowered.clone()].concat() {
             self.routes(&of, routes.over(there));
         }
         for wanted in interfaces(self.desired.state) {
@@ -439,6 +494,19 @@ impl<'a> Search<'a> {
                     "up".into(),
                     "down".into(),
                 );
+            }
+        }
+    }
+
+    /// The new ports of VRFs.
+    fn ports_of_vrfs(&mut self) {
+        for (of, controller, port) in self.new_ports() {
+            let vrf = self.desired.key(&controller);
+            let vrf = vrf.or_else(|| self.host.key(&controller));
+            if vrf.is_some_and(|vrf| vrf["type"] == "vrf") {
+                let path = Path::of_interface(port).key("controller");
+                let now = text(&port["controller"]);
+                self.add(&of, path, controller.into(), now.into());
             }
         }
     }

@@ -134,6 +134,91 @@ fn an_interface_that_goes_takes_all_that_is_on_top_and_frees_its_ports() {
     );
 }
 
+/// The places of the consequences on a host, for this applier.
+fn places_by(desired: &Value, host: &Value, applier: Applier) -> Vec<String> {
+    let changes = removal::changes(desired, host);
+    let found = consequences(desired, host, &changes, Some(applier));
+    let places = found.iter().map(|one| one.difference.path.to_string());
+    places.collect()
+}
+
+#[test]
+fn an_interface_that_is_set_down_takes_along_all_that_is_on_top() {
+    let down =
+        |name: &str, kind: &str| interface(json!({"name": name, "type": kind, "state": "down"}));
+    let mut host = host();
+    let list = host["interfaces"].as_array_mut().unwrap();
+    for (name, base) in [("eth0.9", "eth0"), ("eth0.9.8", "eth0.9")] {
+        list.push(json!({
+            "name": name, "type": "vlan", "state": "up", "vlan": {"base-iface": base, "id": 9}
+        }));
+    }
+    list.push(json!({
+        "name": "loose", "type": "vlan", "state": "up",
+        "vlan": {"base-iface": "eth0", "id": 7, "loose-binding": true}
+    }));
+    list.push(json!({
+        "name": "mv1", "type": "mac-vlan", "state": "up", "mac-vlan": {"base-iface": "eth0"}
+    }));
+    let by_manager = |desired: &Value| places_by(desired, &host, Applier::NetworkManager);
+    // nmstate deletes it, so all happens as if it was absent.
+    for (name, kind) in [("bond0", "bond"), ("br1", "linux-bridge")] {
+        let with = places_by(&absent(name, kind), &host, Applier::NetworkManager);
+        assert_eq!(by_manager(&down(name, kind)), with, "{name}");
+        assert!(with.len() > 2, "{with:?}");
+    }
+    // NetworkManager leaves the link of a card up, and the VLANs on top of it.
+    let of_card = by_manager(&down("eth0", "ethernet"));
+    assert!(
+        of_card.iter().all(|place| place.starts_with("routes.")),
+        "{of_card:?}"
+    );
+
+    let by_kernel = |desired: &Value| places_by(desired, &host, Applier::Kernel);
+    assert_eq!(
+        by_kernel(&down("br1", "linux-bridge")),
+        ["interfaces[br1.7].state", NO_ROUTE]
+    );
+    let both = ["interfaces[eth0.9].state", "interfaces[eth0.9.8].state"];
+    assert_eq!(by_kernel(&down("eth0", "ethernet"))[..2], both);
+    assert_eq!(by_kernel(&down("eth0", "ethernet")).len(), 4, "two routes");
+    let mut named = down("br1", "linux-bridge");
+    let vlan = json!({"name": "br1.7", "type": "vlan", "state": "up"});
+    named["interfaces"].as_array_mut().unwrap().push(vlan);
+    assert_eq!(by_kernel(&named), [""; 0], "the state has its own wish");
+
+    let vlan = host["interfaces"].as_array_mut().unwrap();
+    vlan.iter_mut()
+        .filter(|one| one["name"] == "br1")
+        .for_each(|one| one["state"] = "down".into());
+    for applier in [Applier::NetworkManager, Applier::Kernel] {
+        let again = places_by(&down("br1", "linux-bridge"), &host, applier);
+        assert_eq!(again, [""; 0], "it is down already");
+    }
+}
+
+#[test]
+fn a_new_port_of_a_vrf_is_named() {
+    let listed = interface(json!({
+        "name": "red", "type": "vrf", "state": "up", "vrf": {"port": ["eth0"], "route-table-id": 70}
+    }));
+    assert_eq!(
+        said(&listed),
+        ["interfaces[eth0].controller: \"\" should be \"red\""]
+    );
+    let mut host = host();
+    host["interfaces"][0]["controller"] = "red".into();
+    let vrf = json!({
+        "name": "red", "type": "vrf", "state": "up", "vrf": {"port": ["eth0"], "route-table-id": 71}
+    });
+    host["interfaces"].as_array_mut().unwrap().push(vrf);
+    assert_eq!(
+        places_by(&listed, &host, Applier::NetworkManager),
+        [""; 0],
+        "it is one already"
+    );
+}
+
 #[test]
 fn an_interface_of_the_desired_state_is_no_consequence() {
     let both = json!({"interfaces": [
@@ -408,12 +493,7 @@ fn a_route_goes_in_the_kernel_with_the_network_of_its_gateway() {
             }}),
         )
     };
-    let places = |desired: &Value, applier: Applier| -> Vec<String> {
-        let changes = removal::changes(desired, &host());
-        let found = consequences(desired, &host(), &changes, Some(applier));
-        let places = found.iter().map(|one| one.difference.path.to_string());
-        places.collect()
-    };
+    let places = |desired: &Value, applier: Applier| places_by(desired, &host(), applier);
     assert_eq!(places(&vlan("192.0.2.77"), Applier::Kernel), [NO_ROUTE]);
     assert_eq!(
         places(&vlan("198.51.100.2"), Applier::Kernel),

@@ -16,12 +16,11 @@ use crate::{
     index::bases,
     listed_ports,
     path::{Path, Step, entries, interfaces, text},
+    route,
 };
 
 /// The destinations of default routes.
 const DEFAULT: [&str; 2] = ["0.0.0.0/0", "::/0"];
-/// The table of routes that all packets ask (`RT_TABLE_MAIN` of Linux). nmstate takes 0 for it.
-const MAIN_TABLES: [&str; 3] = ["", "0", "254"];
 const DEFAULT_ROUTE: &str = "the default route";
 
 /// An interface that a node needs, and that changes touch.
@@ -130,8 +129,7 @@ fn needed(current: &Value, addresses: &BTreeSet<String>) -> BTreeMap<String, BTr
     for destination in DEFAULT {
         let routes = entries(&current["routes"]["running"]).iter();
         let routes = routes.filter(|route| {
-            text(&route["destination"]) == destination
-                && MAIN_TABLES.contains(&text(&route["table-id"]).as_str())
+            text(&route["destination"]) == destination && route::is_in_main_table(route)
         });
         // The kernel takes the one with the lowest metric.
         let metric = |route: &&Value| text(&route["metric"]).parse::<i64>().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The ports that an interface lists: of a bridge, a bond or a VRF.
+//! The ports that an interface lists: of a bridge, a bond, a VRF or an HSR interface (nmstate 2.2.62,
+//! `Interface::ports`).
 
 use serde_json::Value;
 
@@ -9,6 +10,11 @@ pub(crate) fn ports(path: &Path, wanted: &Value) -> Vec<(Path, String)> {
     let mut found = Vec::new();
     for section in ["bridge", "link-aggregation", "vrf"] {
         add(&path.key(section), &wanted[section], &mut found);
+    }
+    for key in ["port1", "port2"] {
+        let port = wanted["hsr"][key].as_str();
+        let port = port.filter(|port| !port.is_empty());
+        found.extend(port.map(|port| (path.key("hsr").key(key), port.to_owned())));
     }
     found
 }
@@ -63,6 +69,10 @@ mod tests {
                 "bridge.port[bond0].link-aggregation.port[eth2] eth2",
                 "bridge.port[bond0].link-aggregation.port[eth3] eth3"
             ]
+        );
+        assert_eq!(
+            listed(json!({"hsr": {"port1": "eth1", "port2": "eth2", "interlink": "eth3"}})),
+            ["hsr.port1 eth1", "hsr.port2 eth2"]
         );
     }
 }

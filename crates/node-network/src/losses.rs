@@ -1,7 +1,15 @@
 //! The losses of an interface that becomes a port: a bridge or a bond has the addresses, and its
-//! ports have none.
+//! ports have none. nmstate switches IP off on the ports of an HSR interface, too (nmstate 2.2.62,
+//! `MergedInterface::post_inter_ifaces_process_hsr`).
+//!
+//! A port of a VRF keeps its addresses and clients. The kernel moves the routes to the networks of
+//! its addresses to the table of the VRF, and drops all others (Linux, `Documentation/networking/
+//! vrf.rst`, "Using VRFs"). NetworkManager puts back those that it knows: those of clients of DHCP
+//! and of routers into the table of the VRF (NetworkManager 1.24, merge request 375), and those of
+//! a profile into their own table. nmstate writes all configured routes into the profile, each with
+//! its table (`gen_nm_ip_routes`). So the main table loses those of clients.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
 
@@ -14,7 +22,7 @@ use crate::{
     route,
 };
 
-/// An interface that is to be a port of an interface without IP for its ports.
+/// An interface that is to be a port of another one.
 struct PortOf<'a> {
     /// The place that wants it.
     place: Path,
@@ -22,10 +30,13 @@ struct PortOf<'a> {
     there: &'a Value,
     /// True if it is a port of that interface already.
     is_attached: bool,
+    /// True if that interface is a VRF, so that the port keeps its addresses (nmstate,
+    /// `BaseInterface::can_have_ip`).
+    of_vrf: bool,
 }
 
-/// The interfaces that `desired` makes ports. Ports of a VRF keep their addresses, and so does the
-/// internal port of an OVS bridge (nmstate, `BaseInterface::can_have_ip`).
+/// The interfaces that `desired` makes ports, without internal ports of Open vSwitch: these keep all
+/// of it.
 fn ports_of<'a>(desired: &Value, current: &'a Value) -> Vec<PortOf<'a>> {
     let pairs = pairs(desired);
     if pairs.is_empty() {
@@ -49,9 +60,10 @@ fn ports_of<'a>(desired: &Value, current: &'a Value) -> Vec<PortOf<'a>> {
     let mut listed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut found = Vec::new();
     for (place, controller, port) in pairs {
-        if controller.is_empty() || is_vrf(&controller) {
+        if controller.is_empty() {
             continue;
         }
+        let of_vrf = is_vrf(&controller);
         let of_kernel = |interface: &&&Value| {
             !matches!(
                 interface["type"].as_str(),
@@ -74,6 +86,7 @@ fn ports_of<'a>(desired: &Value, current: &'a Value) -> Vec<PortOf<'a>> {
             place,
             there: port_there,
             is_attached,
+            of_vrf,
         });
     }
     found
@@ -109,44 +122,39 @@ fn by_name(state: &Value) -> BTreeMap<&str, Vec<&Value>> {
     all
 }
 
-/// The interfaces of `current` that become ports by `desired`, each once.
+/// The interfaces of `current` that become ports without addresses by `desired`, each once.
 pub fn taken<'a>(desired: &Value, current: &'a Value) -> Vec<&'a Value> {
     let mut renamed = desired.clone();
     Names::of(desired, &Index::of(current)).rename(&mut renamed);
-    taken_from(&renamed, current)
+    let ports = ports_of(&renamed, current);
+    new(ports.iter().filter(|port| !port.of_vrf))
 }
 
-/// Like [`taken`], of a desired state with the names of the host.
-fn taken_from<'a>(desired: &Value, current: &'a Value) -> Vec<&'a Value> {
+/// The interfaces among these that are no ports yet, each once.
+fn new<'a, 'b>(ports: impl Iterator<Item = &'b PortOf<'a>>) -> Vec<&'a Value>
+where
+    'a: 'b,
+{
     let mut names = BTreeSet::new();
-    ports_of(desired, current)
-        .into_iter()
+    ports
         .filter(|port| !port.is_attached && names.insert(text(&port.there["name"])))
         .map(|port| port.there)
         .collect()
 }
 
 /// The losses of interfaces that become ports: their addresses, their clients of DHCP and of
-/// routers, and the routes through a gateway over them.
+/// routers, and the routes through a gateway over them. Ports of a VRF lose the routes that clients
+/// have brought.
 pub(crate) fn losses(desired: &Value, current: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
-    let taken = taken_from(desired, current);
-    if taken.is_empty() {
+    let ports = ports_of(desired, current);
+    let taken = new(ports.iter().filter(|port| !port.of_vrf));
+    let of_vrf = new(ports.iter().filter(|port| port.of_vrf));
+    if of_vrf.is_empty() && taken.is_empty() {
         return found;
     }
-    // The routes through a gateway, by the interface that they lead over.
-    let mut routes: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
-    for route in ["config", "running"]
-        .into_iter()
-        .flat_map(|list| entries(&current["routes"][list]))
-        .filter(|route| !text(&route["next-hop-address"]).is_empty())
-    {
-        if let Some(over) = route["next-hop-interface"].as_str() {
-            routes.entry(over).or_default().push(route);
-        }
-    }
+    let routes = Gateways::of(current);
     for port in taken {
-        let name = text(&port["name"]);
         let path = Path::of_interface(port);
         for family in ["ipv4", "ipv6"] {
             for client in ["dhcp", "autoconf"] {
@@ -160,10 +168,54 @@ pub(crate) fn losses(desired: &Value, current: &Value) -> Vec<Difference> {
             }
             addresses(&path.key(family).key("address"), port, family, &mut found);
         }
+        routes.lost(port, |_, _| true, &mut found);
+    }
+    if !of_vrf.is_empty() {
+        let configured = |state: &Value| -> HashSet<String> {
+            let routes = entries(&state["routes"]["config"]).iter();
+            routes.map(route::key).collect()
+        };
+        let (wanted, there) = (configured(desired), configured(current));
+        for port in of_vrf {
+            let is_clients = |key: &str, route: &Value| {
+                route::is_in_main_table(route) && !wanted.contains(key) && !there.contains(key)
+            };
+            routes.lost(port, is_clients, &mut found);
+        }
+    }
+    found
+}
+
+/// The routes through a gateway, by the interface that they lead over.
+struct Gateways<'a>(BTreeMap<&'a str, Vec<&'a Value>>);
+
+impl<'a> Gateways<'a> {
+    fn of(current: &'a Value) -> Self {
+        let mut routes: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+        for route in ["config", "running"]
+            .into_iter()
+            .flat_map(|list| entries(&current["routes"][list]))
+            .filter(|route| !text(&route["next-hop-address"]).is_empty())
+        {
+            if let Some(over) = route["next-hop-interface"].as_str() {
+                routes.entry(over).or_default().push(route);
+            }
+        }
+        Self(routes)
+    }
+
+    /// Adds the routes over a port that `is_lost`, by key and route, each once.
+    fn lost(
+        &self,
+        port: &Value,
+        is_lost: impl Fn(&str, &Value) -> bool,
+        found: &mut Vec<Difference>,
+    ) {
         let mut keys = BTreeSet::new();
-        for route in routes.get(name.as_str()).into_iter().flatten() {
+        let routes = port["name"].as_str().and_then(|name| self.0.get(name));
+        for route in routes.into_iter().flatten() {
             let key = route::key(route);
-            if keys.insert(key.clone()) {
+            if is_lost(&key, route) && keys.insert(key.clone()) {
                 found.push(Difference {
                     path: Path::default().key("routes").key("config").item(&key),
                     wanted: Value::Null,
@@ -172,7 +224,6 @@ pub(crate) fn losses(desired: &Value, current: &Value) -> Vec<Difference> {
             }
         }
     }
-    found
 }
 
 /// The addresses that ports have although they are ports already. Without NetworkManager, each
@@ -180,7 +231,7 @@ pub(crate) fn losses(desired: &Value, current: &Value) -> Vec<Difference> {
 pub fn left_on_ports(desired: &Value, current: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
     for port in ports_of(desired, current) {
-        if !port.is_attached {
+        if !port.is_attached || port.of_vrf {
             continue;
         }
         for family in ["ipv4", "ipv6"] {
@@ -211,6 +262,7 @@ fn addresses(path: &Path, interface: &Value, family: &str, found: &mut Vec<Diffe
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use serde_json::json;
 
     use super::*;
@@ -288,7 +340,11 @@ mod tests {
         let ovs = json!({
             "name": "ovs0", "type": "ovs-bridge", "state": "up", "bridge": {"port": [{"name": "eth0"}]}
         });
-        for desired in [bridge("br0", &["eth0"]), bond, own, ovs] {
+        let hsr = json!({
+            "name": "hsr0", "type": "hsr", "state": "up",
+            "hsr": {"port1": "eth0", "port2": "eth1", "multicast-spec": 40, "protocol": "prp"}
+        });
+        for desired in [bridge("br0", &["eth0"]), bond, own, ovs, hsr] {
             let desired = json!({ "interfaces": [desired] });
             let found = losses(&desired, &with_card(card()));
             assert_eq!(said(&found[..3]), all, "{desired}");
@@ -296,10 +352,7 @@ mod tests {
             assert_eq!(paths, routes, "{desired}");
             assert!(removal::changes(&desired, &with_card(card())).ends_with(&found));
         }
-        // Ports of a VRF keep all of it.
         for desired in [
-            json!({"name": "vrf0", "type": "vrf", "state": "up", "vrf": {"port": ["eth0"]}}),
-            json!({"name": "eth0", "type": "ethernet", "controller": "vrf0"}),
             json!({
                 "name": "br0", "type": "linux-bridge", "state": "absent",
                 "bridge": {"port": [{"name": "eth0"}]}
@@ -309,6 +362,51 @@ mod tests {
             let desired = json!({ "interfaces": [desired] });
             assert_eq!(said(&losses(&desired, &with_card(card()))), [""; 0]);
         }
+    }
+
+    #[test]
+    fn a_card_that_becomes_a_port_of_a_vrf_loses_the_routes_of_clients() {
+        let listed =
+            json!({"name": "vrf0", "type": "vrf", "state": "up", "vrf": {"port": ["eth0"]}});
+        let own = json!({"name": "eth0", "type": "ethernet", "controller": "vrf0"});
+        for desired in [listed, own] {
+            let mut desired = json!({ "interfaces": [desired] });
+            let mut current = with_card(card());
+            let list = current["routes"]["running"].as_array_mut().unwrap();
+            list.push(json!({
+                "destination": "10.9.0.0/16", "next-hop-interface": "eth0",
+                "next-hop-address": "192.0.2.1", "table-id": 100
+            }));
+            // NetworkManager puts the other default route back into the main table, because nmstate
+            // has written the table into the profile.
+            let found = losses(&desired, &current);
+            let paths: Vec<_> = found.iter().map(|one| one.path.to_string()).collect();
+            let of_client = "routes.config[0.0.0.0/0 via 192.0.2.1 dev eth0]";
+            assert_eq!(paths, [of_client], "{desired}");
+            assert!(taken(&desired, &current).is_empty(), "the addresses stay");
+
+            let (mut by_port, mut by_vrf) = (current.clone(), current.clone());
+            by_port["interfaces"][0]["controller"] = "vrf0".into();
+            by_vrf["interfaces"][1]["vrf"]["port"] = json!(["eth0"]);
+            for attached in [by_port, by_vrf] {
+                assert_eq!(said(&losses(&desired, &attached)), [""; 0], "{attached}");
+            }
+            desired["routes"] = json!({"config": [{
+                "destination": "0.0.0.0/0", "next-hop-interface": "eth0",
+                "next-hop-address": "192.0.2.1"
+            }]});
+            assert_eq!(said(&losses(&desired, &current)), [""; 0], "it is wanted");
+        }
+    }
+
+    #[test]
+    fn a_port_that_an_hsr_interface_has_already_loses_nothing() {
+        let desired = json!({"interfaces": [{
+            "name": "hsr0", "type": "hsr", "state": "up", "hsr": {"port1": "eth0", "port2": "eth1"}
+        }]});
+        let mut current = with_card(card());
+        current["interfaces"][1] = desired["interfaces"][0].clone();
+        assert_eq!(said(&losses(&desired, &current)), [""; 0]);
     }
 
     #[test]

@@ -970,6 +970,44 @@ mod tests {
         assert!(!text.contains(again), "NetworkManager leaves it: {text}");
     }
 
+    /// A port of a VRF keeps its addresses, and the main table leads to it no longer.
+    #[test]
+    fn a_plan_warns_of_a_needed_card_that_a_vrf_or_hsr_interface_takes() {
+        let mut node = node();
+        node.current["interfaces"][1]["ipv4"] = json!({
+            "enabled": true, "dhcp": true, "address": [{"ip": "192.0.2.11", "prefix-length": 24}]
+        });
+        let route = json!({
+            "destination": "0.0.0.0/0", "next-hop-interface": "eth1",
+            "next-hop-address": "192.0.2.1", "table-id": 254
+        });
+        node.current["routes"] = json!({"config": [], "running": [route]});
+        let of_vrf = json!({
+            "name": "red", "type": "vrf", "state": "up",
+            "vrf": {"port": ["eth1"], "route-table-id": 70}
+        });
+        let of_hsr = json!({
+            "name": "hsr0", "type": "hsr", "state": "up",
+            "hsr": {"port1": "eth1", "port2": "eth0", "multicast-spec": 40, "protocol": "prp"}
+        });
+        let warning = "node-a: this changes eth1, which carries the default route and the node's address 192.0.2.11\n";
+        let route = "\n  - routes.config[0.0.0.0/0 via 192.0.2.1 dev eth1]\n";
+        let address = "\n  - interfaces[eth1].ipv4.address[192.0.2.11/24]\n";
+        for (interface, has_address) in [(of_vrf, false), (of_hsr, true)] {
+            let policies = policies(&[("p", json!({"desiredState": {"interfaces": [interface]}}))]);
+            let text = plan(&node, &policies).text();
+            assert!(text.starts_with(warning), "{text}");
+            assert!(text.contains(route), "{text}");
+            assert_eq!(text.contains(address), has_address, "{text}");
+
+            let mut static_route = node.clone();
+            let running = node.current["routes"]["running"].clone();
+            static_route.current["routes"]["config"] = running;
+            let text = plan(&static_route, &policies).text();
+            assert!(text.starts_with(warning), "{text}");
+        }
+    }
+
     #[test]
     fn values_of_the_node_are_planned() {
         let mtu = json!({"desiredState": {"interfaces": [

@@ -93,6 +93,11 @@ pub(crate) fn is_absent(entry: &Value) -> bool {
     entry["state"] == "absent"
 }
 
+/// Reports whether a route is in the table that all packets ask.
+pub(crate) fn is_in_main_table(route: &Value) -> bool {
+    matches!(table(&route["table-id"]), None | Some(MAIN_TABLE))
+}
+
 fn table(value: &Value) -> Option<u64> {
     let table = text(value).parse().ok()?;
     Some(if table == 0 { MAIN_TABLE } else { table })
