@@ -11,7 +11,9 @@ use weft_api::node_network::{
     NODE_LABEL, NodeNetworkConfigurationPolicySpec, POLICY_LABEL, enactment, policy, state,
 };
 use weft_node_network::{
-    check, kernel_subset, notes,
+    check, kernel_subset,
+    normalise::{FILTERED, Filter},
+    notes,
     plan::{Done, Metadata, Node, Plan, plan},
     review,
     rollout::{Predicted, predict, view::addresses_of},
@@ -192,7 +194,13 @@ impl Nodes {
                 };
                 node.kernel = condition("Backend")
                     .is_some_and(|backend| backend["reason"] == kernel_subset::KERNEL);
-                let cut = condition("Complete").filter(|condition| condition["status"] == "False");
+                let complete = condition("Complete");
+                node.filter = complete
+                    .filter(|complete| complete["reason"] == FILTERED)
+                    .map(|complete| {
+                        Filter::of_words(complete["message"].as_str().unwrap_or_default())
+                    });
+                let cut = complete.filter(|complete| complete["status"] == "False");
                 node.partial = cut.is_some();
                 if let Some(cut) = cut {
                     self.notes.push(format!(

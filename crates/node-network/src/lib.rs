@@ -52,6 +52,7 @@ mod form;
 mod functions;
 mod glob;
 pub mod graph;
+mod hidden;
 mod index;
 mod interfaces;
 pub mod kernel_subset;

@@ -10,14 +10,25 @@ use crate::{
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
+use weft_api::node_network::InterfaceFilter;
 
 /// How many bytes of JSON a report may have. etcd takes 1.5 MiB of request by default, and the
 /// object holds a specification too.
 pub const BUDGET: usize = 1_000_000;
 
+/// The reason of the condition `Complete` of a report that leaves interfaces out by their names. Its
+/// message is [`Filter::words`].
+pub const FILTERED: &str = "Filtered";
+
+/// The words of a report that leaves interfaces out by their names. The patterns stand behind it, as
+/// JSON.
+const BY_NAME: &str = "spec.interfaceFilter of the NMState chooses the reported interfaces, and routes over others are left out, too: ";
+
 /// The choice of reported parts.
 #[derive(Clone, Debug)]
 pub struct Filter {
+    /// The patterns of names as they are written.
+    names: InterfaceFilter,
     /// Names of interfaces to report. All if empty.
     include: Vec<Regex>,
     /// Names of interfaces to leave out, also of those included.
@@ -29,6 +40,7 @@ pub struct Filter {
 impl Default for Filter {
     fn default() -> Self {
         Self {
+            names: InterfaceFilter::default(),
             include: Vec::new(),
             exclude: Vec::new(),
             budget: BUDGET,
@@ -48,7 +60,12 @@ impl Filter {
                 .map(|pattern| glob(pattern))
                 .collect::<Result<Vec<_>, _>>()
         };
+        let given = |patterns: &[String]| (!patterns.is_empty()).then(|| patterns.to_vec());
         Ok(Self {
+            names: InterfaceFilter {
+                include: given(include),
+                exclude: given(exclude),
+            },
             include: read(include)?,
             exclude: read(exclude)?,
             ..Self::default()
@@ -62,12 +79,37 @@ impl Filter {
         self
     }
 
+    /// The words of a report about the interfaces that this leaves out by their names. None if it
+    /// chooses none by name.
+    pub fn words(&self) -> Option<String> {
+        let json = serde_json::to_string(&self.names).ok()?;
+        (self.names != InterfaceFilter::default()).then(|| format!("{BY_NAME}{json}"))
+    }
+
+    /// The filter that says these [words](Filter::words). Words of another release hide all.
+    pub fn of_words(words: &str) -> Self {
+        let json = words.strip_prefix(BY_NAME).unwrap_or_default();
+        let names: Option<InterfaceFilter> = serde_json::from_str(json).ok();
+        let filter = names.and_then(|names| {
+            let list = |patterns: Option<Vec<String>>| patterns.unwrap_or_default();
+            Self::new(&list(names.include), &list(names.exclude)).ok()
+        });
+        filter.unwrap_or_else(|| Self {
+            exclude: glob("*").into_iter().collect(),
+            ..Self::default()
+        })
+    }
+
+    /// Reports whether this leaves out an interface of this name, whatever it is.
+    pub(crate) fn hides(&self, name: &str) -> bool {
+        let any = |patterns: &[Regex]| patterns.iter().any(|pattern| pattern.is_match(name));
+        !(self.include.is_empty() || any(&self.include)) || any(&self.exclude)
+    }
+
     fn reports(&self, interface: &Value) -> bool {
-        let name = text(&interface["name"]);
         // The ends of pods' connections: veth, and nobody manages them.
         let of_a_pod = interface["type"] == "veth" && interface["state"] == "ignore";
-        let any = |patterns: &[Regex]| patterns.iter().any(|pattern| pattern.is_match(&name));
-        !of_a_pod && (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
+        !of_a_pod && !self.hides(&text(&interface["name"]))
     }
 }
 

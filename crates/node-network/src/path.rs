@@ -66,6 +66,11 @@ impl Path {
             _ => None,
         }
     }
+
+    /// The entry of `interfaces` that this is.
+    pub(crate) fn whole_interface(&self) -> Option<&str> {
+        self.interface().filter(|_| self.0.len() == 2)
+    }
 }
 
 impl fmt::Display for Path {

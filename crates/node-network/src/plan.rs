@@ -7,12 +7,13 @@ use crate::{
     consequences::{Applier, Consequence, consequences_of},
     drift::Difference,
     feasible::refusals,
-    form,
+    form, hidden,
     index::Index,
     kernel_subset,
     lifelines::{self, Lifeline, touched, warning},
     losses::left_on_ports,
     merge::{Conflict, merge},
+    normalise::Filter,
     path::{Path, entries, interface_key, interfaces, text},
     references::Names,
     removal::{changes_of, leave_leases},
@@ -46,6 +47,8 @@ pub struct Node {
     pub own: Option<Value>,
     /// True if `current` leaves out interfaces, so that one that is missing there can exist.
     pub partial: bool,
+    /// The names by which `current` leaves out interfaces, if it leaves out some.
+    pub filter: Option<Filter>,
     /// True if the agent changes it through the kernel, without NetworkManager.
     pub kernel: bool,
     /// The results of finished policies, by policy.
@@ -119,6 +122,8 @@ pub struct Plan {
     pub(crate) refusals: Vec<String>,
     /// The changes.
     changes: Vec<Change>,
+    /// The wanted interfaces that the report can have left out, and their owners.
+    pub(crate) hidden: BTreeMap<String, BTreeSet<Owner>>,
     /// The names on the host of wanted interfaces that have another name there.
     other_names: BTreeMap<String, String>,
     /// The interfaces that the node needs and that the changes touch.
@@ -207,8 +212,16 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
             .map(|known| known.addresses.clone())
             .unwrap_or_default(),
     );
+    let hidden_keys = node.filter.as_ref();
+    let hidden_keys = hidden_keys.map(|filter| hidden::wanted(&formed, &host, filter));
+    let hidden_keys = hidden_keys.unwrap_or_default();
     for mut difference in differences {
         names.restore(&mut difference.path);
+        let is_hidden = |key: &str| hidden_keys.contains(key);
+        // An interface that the report leaves out can be there.
+        if difference.found.is_null() && difference.path.whole_interface().is_some_and(is_hidden) {
+            continue;
+        }
         let owners = owners_at(&merged.owners, &difference.path);
         plan.changes.push(Change { difference, owners });
     }
@@ -223,16 +236,25 @@ pub fn plan(node: &Node, policies: &BTreeMap<String, Spec>) -> Plan {
         plan.changes.push(Change { difference, owners });
     }
     if !node.partial {
-        let mut found = refusals(&formed, &host);
+        let filter = node.filter.as_ref();
+        let filled = filter.and_then(|filter| hidden::with_stand_ins(&formed, &host, filter));
+        let filled = filled.as_ref().map(Index::of);
+        let host = filled.as_ref().unwrap_or(&host);
+        let mut found = refusals(&formed, host);
         if found.is_empty() {
-            found = verdict(&formed, Some(&current));
+            found = verdict(&formed, Some(host.state));
         }
         if node.kernel {
-            found.extend(kernel_subset::refusals_of(&formed, &host));
+            found.extend(kernel_subset::refusals_of(&formed, host));
         }
         plan.refusals = found.iter().map(ToString::to_string).collect();
     }
     plan.hide(&in_clear(node, policies));
+    for key in hidden_keys {
+        let place = Path::default().key("interfaces").item(&key);
+        let owners = owners_at(&merged.owners, &place);
+        plan.hidden.insert(key, owners);
+    }
     plan.other_names = other_names_of(&formed, &host);
     plan.conflicts = merged.conflicts;
     plan.desired = merged.state;
@@ -343,7 +365,8 @@ impl Plan {
         !(self.changes.is_empty()
             && self.conflicts.is_empty()
             && self.failed.is_empty()
-            && self.refusals.is_empty())
+            && self.refusals.is_empty()
+            && self.hidden.is_empty())
     }
 
     /// For people: a line a change, below the name of the node. The first line warns of changes of
@@ -369,14 +392,26 @@ impl Plan {
             line(&mut out, &format!("! {refusal}"));
         }
         let several = self.owners().len() > 1;
-        let desired = Index::of(&self.desired);
-        for Change { difference, owners } in &self.changes {
+        let by = |owners: &BTreeSet<Owner>| {
             let by: Vec<String> = owners.iter().map(ToString::to_string).collect();
-            let by = if several && !by.is_empty() {
+            if several && !by.is_empty() {
                 format!("   ({})", by.join(", "))
             } else {
                 String::new()
-            };
+            }
+        };
+        for (key, owners) in &self.hidden {
+            let by = by(owners);
+            line(
+                &mut out,
+                &format!(
+                    "? interfaces[{key}]: unknown, because the report leaves it out (spec.interfaceFilter of the NMState){by}"
+                ),
+            );
+        }
+        let desired = Index::of(&self.desired);
+        for Change { difference, owners } in &self.changes {
+            let by = by(owners);
             let lines = lines_of(difference, &self.other_names, |key| desired.key(key));
             for (index, text) in lines.iter().enumerate() {
                 line(
@@ -437,6 +472,7 @@ impl Plan {
             }).collect::<serde_json::Map<String, Value>>(),
             "conflicts": self.conflicts.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "refusals": self.refusals,
+            "hidden": self.hidden.keys().collect::<Vec<_>>(),
             "lifelines": lifelines::json(&self.lifelines),
             "otherNames": self.other_names,
             "changes": self.changes.iter().map(change).collect::<Vec<_>>(),
@@ -446,7 +482,9 @@ impl Plan {
     fn owners(&self) -> BTreeSet<&Owner> {
         self.changes
             .iter()
-            .flat_map(|change| &change.owners)
+            .map(|change| &change.owners)
+            .chain(self.hidden.values())
+            .flatten()
             .collect()
     }
 }
@@ -496,10 +534,7 @@ fn lines_of<'a>(
 
 /// The properties of an interface that is made. None of anything else.
 fn made<'a>(path: &Path, find: impl Fn(&str) -> Option<&'a Value>) -> Vec<String> {
-    let interface = path
-        .interface()
-        .filter(|_| path.0.len() == 2)
-        .and_then(find);
+    let interface = path.whole_interface().and_then(find);
     let properties = interface.and_then(Value::as_object).into_iter().flatten();
     let shown = properties.filter(|(key, _)| !matches!(key.as_str(), "name" | "type" | "state"));
     shown
@@ -538,6 +573,7 @@ mod tests {
             ]}),
             own: None,
             partial: false,
+            filter: None,
             kernel: false,
             done: BTreeMap::new(),
             addresses: BTreeMap::new(),
@@ -887,6 +923,67 @@ mod tests {
         let text = plan(&node, &wants(vlan)).text();
         assert!(
             text.contains("! interfaces[eth1].type: cannot become vlan"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn an_interface_that_the_filter_hides_is_not_called_missing() {
+        let filter = Filter::new(&[], &["eth7*".into(), "br7".into()]).unwrap();
+        let filter = Filter::of_words(&filter.words().unwrap());
+        let node = Node {
+            filter: Some(filter),
+            ..node()
+        };
+        let planned = |interfaces: Value, routes: Value| {
+            let desired = json!({"interfaces": interfaces, "routes": {"config": routes}});
+            let policies = policies(&[("p", json!({"desiredState": desired}))]);
+            plan(&node, &policies)
+        };
+        let unknown = "? interfaces[eth7]: unknown, because the report leaves it out";
+        let all = planned(
+            json!([
+                {
+                    "name": "eth7", "type": "ethernet", "state": "up", "mtu": 9000,
+                    "ipv4": {"enabled": true, "address": [{"ip": "192.0.2.11", "prefix-length": 24}]}
+                },
+                {"name": "eth70.5", "type": "vlan", "vlan": {"base-iface": "eth70", "id": 5}},
+                {"name": "v9", "type": "vlan", "vlan": {"base-iface": "eth71", "id": 5}},
+                {"name": "br0", "type": "linux-bridge", "bridge": {"port": [{"name": "eth72"}]}},
+                {"name": "eth1", "controller": "br7"}
+            ]),
+            json!([{
+                "destination": "198.51.100.0/24", "next-hop-interface": "eth73",
+                "next-hop-address": "192.0.2.1"
+            }]),
+        );
+        let text = all.text();
+        assert!(!text.contains("  !"), "{text}");
+        assert!(text.contains(unknown), "{text}");
+        assert!(!text.contains("+ interfaces[eth7"), "{text}");
+        assert!(text.contains("+ interfaces[v9]: vlan"), "{text}");
+        assert_eq!(all.json()["hidden"], json!(["eth7", "eth70.5"]));
+
+        let alone = planned(
+            json!([{"name": "eth7", "type": "ethernet", "state": "absent"}]),
+            json!([]),
+        );
+        assert!(
+            alone.says_something() && alone.text().contains(unknown),
+            "{}",
+            alone.text()
+        );
+        for name in ["eth9", "br8"] {
+            let text = planned(json!([{"name": name, "type": "ethernet"}]), json!([])).text();
+            assert!(text.contains("there is no such interface"), "{text}");
+        }
+        let port = json!([{"name": "br0", "type": "linux-bridge", "bridge": {"port": [{"name": "eth9"}]}}]);
+        let text = planned(port, json!([])).text();
+        assert!(text.contains("there is no interface eth9"), "{text}");
+        let address = json!([{"name": "wan", "type": "ethernet", "identifier": "mac-address", "mac-address": "02:00:00:00:00:77"}]);
+        let text = planned(address, json!([])).text();
+        assert!(
+            text.contains("? interfaces[wan]") && !text.contains("  !"),
             "{text}"
         );
     }

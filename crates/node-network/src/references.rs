@@ -25,11 +25,7 @@ pub(crate) struct Names {
 impl Names {
     /// The names in `desired` on this host.
     pub(crate) fn of(desired: &Value, host: &Index) -> Self {
-        let mut all = HashSet::new();
-        let mut copy = desired.clone();
-        visit(&mut copy, &mut |name| {
-            all.insert(text(name));
-        });
+        let all = names(desired);
         let mut on_host = HashMap::new();
         for wanted in interfaces(desired) {
             let name = text(&wanted["name"]);
@@ -88,6 +84,15 @@ impl Names {
             }
         }
     }
+}
+
+/// The names of interfaces in a state.
+pub(crate) fn names(desired: &Value) -> HashSet<String> {
+    let mut all = HashSet::new();
+    visit(&mut desired.clone(), &mut |name| {
+        all.insert(text(name));
+    });
+    all
 }
 
 /// Calls `found` with each name of an interface in a state.

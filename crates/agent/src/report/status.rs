@@ -11,7 +11,7 @@ use weft_api::{
 };
 use weft_node_network::{
     kernel_subset::KERNEL,
-    normalise::{Filter, Normalised, normalise},
+    normalise::{FILTERED, Filter, Normalised, normalise},
     secrets::{self, HIDDEN, Place},
 };
 use weft_plan::{escape, health};
@@ -233,7 +233,10 @@ impl Conditions<'_> {
             .map(|refused| format!("; the API server refused a larger one: {refused}"))
             .unwrap_or_default();
         match left_out {
-            [] => self.set("Complete", true, "Complete", "everything is reported"),
+            [] => match self.facts.filter.words() {
+                None => self.set("Complete", true, "Complete", "everything is reported"),
+                Some(words) => self.set("Complete", true, FILTERED, &words),
+            },
             left_out => {
                 let what = left_out.join("; ");
                 let message = format!(
@@ -405,6 +408,37 @@ mod tests {
         let restored = said(None, Some(&differs));
         let mut types = restored.conditions.iter().map(|one| &*one.type_);
         assert!(types.all(|type_| type_ != "RollbackIncomplete"));
+    }
+
+    #[test]
+    fn a_filter_is_named_in_the_condition_of_a_whole_report() {
+        let host = observation(1500);
+        let said = |include: &[&str], exclude: &[&str]| {
+            let owned = |list: &[&str]| list.iter().map(|one| (*one).to_owned()).collect();
+            let (include, exclude): (Vec<String>, Vec<String>) = (owned(include), owned(exclude));
+            let status = status(&Facts {
+                seen: Ok(&host),
+                before: None,
+                generation: Some(1),
+                filter: &Filter::new(&include, &exclude).unwrap(),
+                refused: None,
+                own: &Own::None,
+                secrets: &BTreeSet::new(),
+                left_over: None,
+                history: &[],
+                now: EARLY.parse().unwrap(),
+            });
+            let complete = condition(&status, "Complete").clone();
+            assert_eq!(complete.status, "True");
+            (complete.reason.unwrap(), complete.message.unwrap())
+        };
+        let (reason, message) = said(&["eth*"], &["cali*", "[a-c]"]);
+        assert_eq!(reason, "Filtered");
+        assert!(
+            message.ends_with(r#": {"include":["eth*"],"exclude":["cali*","[a-c]"]}"#),
+            "{message}"
+        );
+        assert_eq!(said(&[], &[]).0, "Complete");
     }
 
     #[test]

@@ -222,6 +222,38 @@ fn a_refusal_of_a_node_stands_in_the_way() {
     assert!(run.stdout.contains(refusal), "{}", run.stdout);
 }
 
+/// A report says by which names it leaves interfaces out.
+#[test]
+fn an_interface_that_the_filter_hides_is_unknown_and_not_missing() {
+    let planned = |name: &str, message: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let condition = format!(
+            "    conditions: [{{type: Complete, status: 'True', reason: Filtered, message: '{message}'}}]\n"
+        );
+        let state = STATE.replacen("  status:\n", &format!("  status:\n{condition}"), 1);
+        fs::write(folder.path().join("nodes.yaml"), state).unwrap();
+        let spec = format!(
+            "  nodeSelector: {{rack: r1}}\n  desiredState: {{interfaces: [{{name: {name}, type: ethernet, state: up}}]}}\n"
+        );
+        let arguments = ["plan", "-f", "-", "--state", "nodes.yaml"];
+        weft_with_stdin(folder.path(), &arguments, &format!("{HEAD}{spec}"))
+    };
+    let hidden = "  ? interfaces[eth7]: unknown, because the report leaves it out (spec.interfaceFilter of the NMState)\n";
+    let words = "spec.interfaceFilter of the NMState chooses the reported interfaces, and routes over others are left out, too: {\"exclude\":[\"eth7\"]}";
+    // Words of another release hide all.
+    for message in [words, "some are left out"] {
+        let run = planned("eth7", message);
+        assert_eq!(run.code, 1, "{}", run.stderr);
+        assert!(run.stdout.contains(hidden), "{}", run.stdout);
+        assert!(!run.stdout.contains("  !"), "{}", run.stdout);
+    }
+    let missing = planned("eth8", words).stdout;
+    assert!(
+        missing.contains("  ! interfaces[eth8]: there is no such interface"),
+        "{missing}"
+    );
+}
+
 #[test]
 fn obstacles_are_reported() {
     let quarrel = plan(

@@ -50,7 +50,10 @@ pub fn graph(known: &Known) -> NodeGraph {
     let mut differences: Vec<Difference> = differences(&wanted, &current)
         .into_iter()
         // An interface that an incomplete report lacks can exist.
-        .filter(|difference| !(known.node.partial && is_missing(difference)))
+        .filter(|difference| {
+            let missing = missing(difference);
+            missing.is_none_or(|key| !known.node.partial && !plan.hidden.contains_key(key))
+        })
         .collect();
     let removals = lasting_removals(&wanted, &current);
     let concern = |all: &[Difference], owner: &Owner| {
@@ -88,11 +91,10 @@ pub fn graph(known: &Known) -> NodeGraph {
     drawing.finish(known, &current, states)
 }
 
-/// Reports whether the node lacks the whole interface.
-fn is_missing(difference: &Difference) -> bool {
-    difference.found.is_null()
-        && difference.path.0.len() == 2
-        && difference.path.interface().is_some()
+/// The interface that the node lacks as a whole.
+fn missing(difference: &Difference) -> Option<&str> {
+    let interface = difference.path.whole_interface();
+    interface.filter(|_| difference.found.is_null())
 }
 
 /// The entry of `routes.config` that a path is, or is a part of.
@@ -208,11 +210,7 @@ impl Drawing {
 
     /// Adds the interfaces that policies want and the node lacks.
     fn missing(&mut self, wanted: &Value, differences: &[Difference]) {
-        for difference in differences
-            .iter()
-            .filter(|difference| is_missing(difference))
-        {
-            let key = difference.path.interface().unwrap_or_default();
+        for key in differences.iter().filter_map(missing) {
             let found = list(wanted)
                 .iter()
                 .find(|interface| interface_key(interface) == key);
