@@ -140,6 +140,11 @@ async fn it_does_the_same_when_the_operator_is_gone() {
     cluster
         .kubectl(&["-n", NAMESPACE, "delete", "deployment", OPERATOR])
         .await;
+    // Its Lease has expired.
+    let expired = json!({"spec": {"renewTime": "2020-01-01T00:00:00.000000Z"}});
+    cluster
+        .patch(kinds::LEASE, NAMESPACE, "weft-addons", expired)
+        .await;
     // Another controller's finalizer holds a component: the run gives up, names the finalizer, and
     // leaves later objects alone.
     cluster

@@ -106,18 +106,21 @@ pub async fn wait_ready(operator: &Operator) {
     .await;
 }
 
-/// Deletes the DaemonSet of Multus, and returns its uid.
-pub async fn delete_multus(cluster: &Cluster) -> Value {
-    let uid = multus(cluster).await;
-    cluster.delete(kinds::DAEMON_SET, NAMESPACE, "multus").await;
+/// DaemonSets that [`ADDONS`] ask for. An object that is deleted again and again meets pauses.
+pub const DAEMON_SETS: [&str; 3] = ["multus", "bridge-marker", "kube-cni-linux-bridge-plugin"];
+
+/// Deletes a DaemonSet, and returns its uid.
+pub async fn delete_daemon_set(cluster: &Cluster, name: &str) -> Value {
+    let uid = uid_of(cluster, name).await;
+    cluster.delete(kinds::DAEMON_SET, NAMESPACE, name).await;
     uid
 }
 
-/// Waits until the operator has created the DaemonSet of Multus again. `old` is the uid of the one
-/// that was deleted.
-pub async fn multus_is_back(cluster: &Cluster, old: &Value) {
-    wait_until("DaemonSet multus is back", async || {
-        let now = multus(cluster).await;
+/// Waits until the operator has created a DaemonSet again. `old` is the uid of the one that was
+/// deleted.
+pub async fn is_back(cluster: &Cluster, name: &str, old: &Value) {
+    wait_until(&format!("DaemonSet {name} is back"), async || {
+        let now = uid_of(cluster, name).await;
         if now.is_string() && now != *old {
             Ok(())
         } else {
@@ -127,8 +130,8 @@ pub async fn multus_is_back(cluster: &Cluster, old: &Value) {
     .await;
 }
 
-async fn multus(cluster: &Cluster) -> Value {
-    let live = cluster.get(kinds::DAEMON_SET, NAMESPACE, "multus").await;
+async fn uid_of(cluster: &Cluster, name: &str) -> Value {
+    let live = cluster.get(kinds::DAEMON_SET, NAMESPACE, name).await;
     live.filter(|live| live["metadata"]["deletionTimestamp"].is_null())
         .map(|live| live["metadata"]["uid"].clone())
         .unwrap_or_default()

@@ -8,8 +8,8 @@ use weft_testenv::proxy::{Events, Fault, Framing, Match, Proxy, Stranger};
 use crate::{
     faults::{
         all_domains::{
-            self, ADDONS, NETWORK, all_are_well, delete_multus, multus_is_back, of_operator,
-            populate, wait_ready, work,
+            self, ADDONS, DAEMON_SETS, NETWORK, all_are_well, delete_daemon_set, is_back,
+            of_operator, populate, wait_ready, work,
         },
         harness::*,
         scenario::{resource, wait_same},
@@ -80,7 +80,8 @@ async fn lists_and_watches(cluster: &Cluster, proxy: &Proxy, operator: &Operator
     let strangers = Stranger::ALL.map(Fault::Stranger);
     let all = proxy.open_watches(&of_operator);
     assert!(all >= WATCHES, "{all}");
-    for fault in strangers.into_iter().chain(halves()) {
+    let faults = strangers.into_iter().chain(halves());
+    for (fault, name) in faults.zip(DAEMON_SETS.into_iter().cycle()) {
         println!("{fault:?}");
         // One that is still to open would not be expired, and show what is deleted.
         wait_until("all watches are open", async || {
@@ -99,7 +100,7 @@ async fn lists_and_watches(cluster: &Cluster, proxy: &Proxy, operator: &Operator
         lists_are_answered(proxy, &of_operator).await;
         proxy.clear();
         assert!(proxy.expire_watches(&of_operator) >= WATCHES);
-        let old = delete_multus(cluster).await;
+        let old = delete_daemon_set(cluster, name).await;
         // Nearly every kind has failed twice.
         lists.wait_hits(2 * WATCHES, PATIENCE).await.unwrap();
         let done = work(cluster, proxy);
@@ -107,11 +108,11 @@ async fn lists_and_watches(cluster: &Cluster, proxy: &Proxy, operator: &Operator
         let log = operator.log();
         assert!(log[said..].contains(cause(&fault)), "{}", &log[said..]);
         lists.remove();
-        // From now on the lists show that Multus is gone, and no watch begins. One of them at least
+        // From now on the lists show that the object is gone, and no watch begins. One of them at least
         // fails twice.
         watches.wait_hits(all + 1, PATIENCE).await.unwrap();
         watches.remove();
-        multus_is_back(cluster, &old).await;
+        is_back(cluster, name, &old).await;
         let deleted: Vec<_> = work(cluster, proxy)
             .into_iter()
             .filter(|write| write.starts_with("delete"))
@@ -145,16 +146,17 @@ async fn lists_are_answered(proxy: &Proxy, of_operator: &Match) {
 /// The event of a deletion is preceded by garbage, comes in two lines, or ends in its middle.
 async fn events(cluster: &Cluster, proxy: &Proxy) {
     let watches = of_operator(cluster).verb("watch").resource("daemonsets");
-    for fault in [
+    let faults = [
         Fault::GarbleEvents(Events::Deleted),
         Fault::SplitEvents(Events::Deleted),
         Fault::CutEvents(Events::Deleted),
-    ] {
+    ];
+    for (fault, name) in faults.into_iter().zip(DAEMON_SETS) {
         println!("{fault:?}");
         let garbled = proxy.inject(watches.clone().times(2), fault);
-        let old = delete_multus(cluster).await;
+        let old = delete_daemon_set(cluster, name).await;
         garbled.wait_hits(1, PATIENCE).await.unwrap();
-        multus_is_back(cluster, &old).await;
+        is_back(cluster, name, &old).await;
         garbled.remove();
     }
 }

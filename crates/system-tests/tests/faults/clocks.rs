@@ -13,9 +13,7 @@ use weft_testenv::{
 
 use crate::{
     faults::{
-        all_domains::{
-            self, all_are_well, delete_multus, multus_is_back, populate, wait_ready, work,
-        },
+        all_domains::{self, all_are_well, delete_daemon_set, is_back, populate, wait_ready, work},
         harness::*,
         scenario::{FULL, resource, wait_same},
     },
@@ -136,8 +134,8 @@ async fn replicas_whose_clocks_differ_by_hours_lead_one_after_the_other() {
         }
     })
     .await;
-    let old = delete_multus(&cluster).await;
-    multus_is_back(&cluster, &old).await;
+    let old = delete_daemon_set(&cluster, "multus").await;
+    is_back(&cluster, "multus", &old).await;
     // The former leader wakes and sees that it leads no more.
     proxies[0].clear();
     first.signal(Signal::CONT);
@@ -151,8 +149,8 @@ async fn replicas_whose_clocks_differ_by_hours_lead_one_after_the_other() {
         })
         .await
         .unwrap();
-    let old = delete_multus(&cluster).await;
-    multus_is_back(&cluster, &old).await;
+    let old = delete_daemon_set(&cluster, "multus").await;
+    is_back(&cluster, "multus", &old).await;
     let written: Vec<_> = proxies[0]
         .writes()
         .into_iter()
@@ -171,8 +169,8 @@ async fn replicas_whose_clocks_differ_by_hours_lead_one_after_the_other() {
     assert!(!is_leading(&last), "two lead: {}", last.log());
     leader.kill();
     last.wait_leading().await;
-    let old = delete_multus(&cluster).await;
-    multus_is_back(&cluster, &old).await;
+    let old = delete_daemon_set(&cluster, "multus").await;
+    is_back(&cluster, "multus", &old).await;
     cluster.wait_available().await;
 }
 
@@ -205,8 +203,8 @@ async fn an_operator_whose_clock_is_wrong_and_jumps_serves_every_domain() {
     for seconds in [-TWO_HOURS, 0, TWO_HOURS] {
         wrong.set(seconds).unwrap();
         renewed(&proxy).await;
-        let old = delete_multus(&cluster).await;
-        multus_is_back(&cluster, &old).await;
+        let old = delete_daemon_set(&cluster, "multus").await;
+        is_back(&cluster, "multus", &old).await;
         wait_same(&expected, &cluster, "after the clock was set").await;
         all_are_well(&cluster).await;
         operator_is_idle(&proxy, &format!("a clock that is {seconds} s ahead"), IDLE).await;
