@@ -337,7 +337,6 @@ mod tests {
             .collect()
     }
 
-    /// The node gives the port the VLANs that nmstate asks for with such an option.
     #[test]
     fn a_mistake_quotes_no_secret() {
         let state = json!({"interfaces": [{
@@ -348,6 +347,7 @@ mod tests {
         assert!(!problems[0].message.contains("4711147"), "{problems:?}");
     }
 
+    /// The node gives the port the VLANs that nmstate asks for with such an option.
     #[test]
     fn nmstate_judges_a_bridge_with_the_vlans_that_the_node_gives_it() {
         let bridge = |vlan: Option<Value>| {
