@@ -69,7 +69,11 @@ fn is_same(wanted: &Value, live: &Value, path: &str) -> bool {
             };
             let may_have = |(name, value): (&String, &Value)| {
                 let path = inside(name);
-                wanted.contains_key(name) || left_alone(&path) || is_default(&path, value)
+                let has_fields = value.as_object().is_some_and(|fields| !fields.is_empty());
+                wanted.contains_key(name)
+                    || left_alone(&path)
+                    || is_default(&path, value)
+                    || has_fields && is_same(&json!({}), value, &path)
             };
             wanted.iter().all(has) && live.iter().all(may_have)
         }
