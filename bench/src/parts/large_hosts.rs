@@ -17,6 +17,10 @@ use crate::{
 const INTERFACES: u32 = 3000;
 /// The numbers of nodes, each with the most seconds that a plan may take.
 const NODES: [(u32, f64); 2] = [(1, 0.3), (40, 10.0)];
+/// How many routes a policy wants that its node has.
+const ROUTES: u32 = 1000;
+/// The most seconds that the plan of these may take. nmstate itself compares each with each.
+const ROUTES_AT_MOST: f64 = 0.5;
 /// The most memory that a plan may take, in MiB.
 const MEMORY: f64 = 300.0;
 
@@ -65,7 +69,36 @@ pub fn measure(setup: &Setup) -> Result<Vec<Figure>> {
             );
         }
     }
+    figures.push(routes(setup, &folder)?);
     Ok(figures)
+}
+
+/// The plan of routes that are there.
+fn routes(setup: &Setup, folder: &Folder) -> Result<Figure> {
+    let route = |number: u32| {
+        json!({
+            "destination": format!("10.{}.{}.0/24", number / 256, number % 256),
+            "next-hop-interface": "eth0", "next-hop-address": "10.0.0.254"
+        })
+    };
+    let config: Vec<Value> = (1..=ROUTES).map(route).collect();
+    let mut policy = policy(&[]);
+    policy["spec"]["desiredState"] = json!({"routes": {"config": config}});
+    let mut state = json!({"interfaces": [state_of()["interfaces"][0]]});
+    state["routes"] = json!({"config": config, "running": config});
+    let (file, states) = (folder.0.join("routes.json"), folder.0.join("one.json"));
+    fs::write(&file, policy.to_string())?;
+    fs::write(&states, list_of(1, &state.to_string()))?;
+    let arguments = [
+        OsStr::new("plan"),
+        OsStr::new("-f"),
+        file.as_os_str(),
+        OsStr::new("--state"),
+        states.as_os_str(),
+    ];
+    let taken = run(&setup.weft, &arguments, 0)?;
+    let what = format!("plan for {ROUTES} routes that the node has");
+    Ok(Figure::new(what, Unit::Seconds, taken.seconds).at_most(ROUTES_AT_MOST))
 }
 
 /// A policy that gives these cards another MTU.

@@ -2,11 +2,15 @@
 //! difference is on purpose and listed, with the reason.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use nmstate::{InterfaceType, NetworkState};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use weft_api::node_network::NodeNetworkConfigurationPolicySpec;
 use weft_node_network::{check, feasible, render, review, state, verdict};
 
 /// Parts of refusals of Weft that nmstate does not share, with the reason.
@@ -140,12 +144,12 @@ fn as_read(host: &Value) -> NetworkState {
 }
 
 /// The verdict of nmstate on it.
-fn of_nmstate(desired: &Value, host: &Value) -> Result<(), String> {
+fn of_nmstate(desired: &Value, host: &NetworkState) -> Result<(), String> {
     // As kubernetes-nmstate hands it over. JSON is YAML.
     let desired = NetworkState::new_from_yaml(&desired.to_string())
         .map_err(|error| error.msg().to_owned())?;
     desired
-        .validate(Some(&as_read(host)))
+        .validate(Some(host))
         .map_err(|error| error.msg().to_owned())
 }
 
@@ -158,7 +162,16 @@ fn listed(list: &[(&str, &'static str)], words: &str) -> Option<&'static str> {
 
 /// Why the two differ, or nothing if they agree. `Err` if the difference is in no list.
 fn difference(desired: &Value, host: &Value) -> Result<Option<&'static str>, String> {
-    let (weft, nmstate) = (of_weft(desired, host), of_nmstate(desired, host));
+    difference_on(desired, host, &as_read(host))
+}
+
+/// The same, on a host as nmstate reads it.
+fn difference_on(
+    desired: &Value,
+    host: &Value,
+    read: &NetworkState,
+) -> Result<Option<&'static str>, String> {
+    let (weft, nmstate) = (of_weft(desired, host), of_nmstate(desired, read));
     let reason = match (&nmstate, weft.as_slice()) {
         (Ok(()), []) | (Err(_), [_, ..]) => return Ok(None),
         (Ok(()), said) => said
@@ -199,29 +212,136 @@ fn files(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// No example asks for what a host of its own could refuse, so `weft validate` takes each.
-#[test]
-fn every_example_is_taken() {
+/// The policies of all examples, each with its file and its name.
+fn examples() -> Vec<(PathBuf, String, NodeNetworkConfigurationPolicySpec)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let mut count = 0;
+    let mut found = Vec::new();
     for file in files(&folder) {
         let text = std::fs::read_to_string(&file).unwrap();
         let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
         for document in documents {
-            if document["kind"] != "NodeNetworkConfigurationPolicy" {
-                continue;
+            if document["kind"] == "NodeNetworkConfigurationPolicy" {
+                let name = document["metadata"]["name"].as_str().unwrap().to_owned();
+                let spec = serde_json::from_value(document["spec"].clone()).unwrap();
+                found.push((file.clone(), name, spec));
             }
-            let name = document["metadata"]["name"].as_str().unwrap();
-            let spec = serde_json::from_value(document["spec"].clone()).unwrap();
-            let found: Vec<String> = review::policy(name, &spec)
-                .iter()
-                .map(ToString::to_string)
-                .collect();
-            assert_eq!(found, [""; 0], "{}", file.display());
-            count += 1;
         }
     }
-    assert!(count > 20, "only {count} policies are found");
+    assert!(found.len() > 20, "only {} policies are found", found.len());
+    found
+}
+
+/// No example asks for what a host of its own could refuse, so `weft validate` takes each.
+#[test]
+fn every_example_is_taken() {
+    for (file, name, spec) in examples() {
+        let found: Vec<String> = review::policy(&name, &spec)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(found, [""; 0], "{}", file.display());
+    }
+}
+
+/// The cards that a policy names: wanted ones, and ports, bases and next hops that it does not make.
+fn cards_of(state: &Value) -> BTreeSet<String> {
+    fn named(value: &Value, found: &mut BTreeSet<String>) {
+        for (key, value) in value.as_object().into_iter().flatten() {
+            match (key.as_str(), value) {
+                ("base-iface" | "next-hop-interface", Value::String(name)) => {
+                    found.insert(name.clone());
+                }
+                ("port" | "ports", Value::Array(ports)) => {
+                    // The bond of a bridge of Open vSwitch has its own ports.
+                    let alone = ports
+                        .iter()
+                        .filter(|port| port["link-aggregation"].is_null());
+                    let names = alone.filter_map(|port| port["name"].as_str().or(port.as_str()));
+                    found.extend(names.map(str::to_owned));
+                    ports.iter().for_each(|port| named(port, found));
+                }
+                (_, Value::Array(list)) => list.iter().for_each(|one| named(one, found)),
+                (_, value) => named(value, found),
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    named(state, &mut found);
+    for wanted in state["interfaces"].as_array().into_iter().flatten() {
+        let name = wanted["name"].as_str().unwrap_or_default().to_owned();
+        match wanted["type"].as_str() {
+            Some("ethernet") | None => found.insert(name),
+            Some(_) => found.remove(&name),
+        };
+    }
+    found.retain(|name| !name.is_empty() && !name.contains("{{"));
+    found
+}
+
+/// A host with these cards, of which each has its addresses, and the first one the way out.
+fn with_cards(cards: &BTreeSet<String>) -> Value {
+    let card = |(name, number): (&String, u32)| {
+        json!({
+            "name": name, "type": "ethernet", "state": "up", "mtu": 1500,
+            "mac-address": format!("02:00:00:00:00:{number:02X}"), "lldp": {"enabled": false},
+            "ipv4": {"enabled": true, "dhcp": true, "address": [
+                {"ip": format!("192.0.{number}.11"), "prefix-length": 24}
+            ]},
+            "ipv6": {"enabled": true, "autoconf": true, "dhcp": true, "address": [
+                {"ip": format!("2001:db8:{number}::11"), "prefix-length": 64}
+            ]}
+        })
+    };
+    let way_out = cards.first().map(|name| {
+        json!({
+            "destination": "0.0.0.0/0", "next-hop-interface": name, "next-hop-address": "192.0.2.1",
+            "table-id": 254, "metric": 100
+        })
+    });
+    let running: Vec<Value> = way_out.into_iter().collect();
+    json!({
+        "interfaces": cards.iter().zip(2..).map(card).collect::<Vec<_>>(),
+        "routes": {"running": running, "config": []},
+        "dns-resolver": {"running": {"server": ["192.0.2.53"], "search": ["example.org"]}, "config": {}}
+    })
+}
+
+/// nmstate and Weft take each example on a host with its cards, and say the same on a host without
+/// any card.
+#[test]
+fn every_example_has_nmstates_verdict() {
+    let values = json!({
+        "name": "node-1", "annotations": {"example.com/storage-address": "198.51.100.7"},
+        "pools": {"storage": {"ip": "198.51.100.7", "prefixLength": 24}}
+    });
+    let given = render::Given {
+        values: serde_json::from_value(values).unwrap(),
+        ..render::Given::default()
+    };
+    let bare = with_cards(&BTreeSet::new());
+    let mut refused = 0;
+    for (file, _, spec) in examples() {
+        let state = spec.desired_state.clone().unwrap_or_default();
+        let mut cards = cards_of(&state);
+        // A policy that finds its cards by itself finds these.
+        cards.extend(["eth1".to_owned(), "eth2".to_owned()]);
+        let host = with_cards(&cards);
+        let file = file.display();
+        let desired = match render::render(&spec, &host, &given) {
+            Ok(rendered) => rendered.desired,
+            Err(error) => panic!("{file}: {error}"),
+        };
+        let read: NetworkState = serde_json::from_value(host.clone()).unwrap();
+        assert_eq!(of_nmstate(&desired, &read), Ok(()), "{file}: {desired}");
+        assert_eq!(of_weft(&desired, &host), [""; 0], "{file}: {desired}");
+
+        let read: NetworkState = serde_json::from_value(bare.clone()).unwrap();
+        if let Err(found) = difference_on(&desired, &bare, &read) {
+            panic!("{file}: {found}");
+        }
+        refused += usize::from(of_nmstate(&desired, &read).is_err());
+    }
+    assert!(refused > 10, "only {refused} need a card");
 }
 
 /// States like those that nmstate's documentation shows, and what is wrong with some of them.

@@ -38,6 +38,9 @@ pub struct Review {
     /// Objects of groups that Weft does not serve.
     #[serde(skip)]
     skipped: Skipped,
+    /// The message that no object is of a group that Weft serves, if that is so.
+    #[serde(skip)]
+    pub nothing: Option<String>,
     /// True if a message has listed the kinds that Weft knows.
     #[serde(skip)]
     has_listed_kinds: bool,
@@ -113,6 +116,19 @@ pub struct Located {
 /// # Errors
 /// A variable of the environment has an invalid value, or there is nothing to check.
 pub fn review(sources: &[Source], environment: &Environment) -> Result<Review> {
+    let review = review_any(sources, environment)?;
+    match &review.nothing {
+        Some(nothing) => anyhow::bail!("{nothing}"),
+        None => Ok(review),
+    }
+}
+
+/// Like [`review`], also of files whose objects are all of groups that Weft does not serve:
+/// [`Review::nothing`] says so.
+///
+/// # Errors
+/// A variable of the environment has an invalid value, or there is no object at all.
+pub fn review_any(sources: &[Source], environment: &Environment) -> Result<Review> {
     let mut review = Review::default();
     for source in sources {
         match weft_documents::parse(&source.text) {
@@ -138,12 +154,16 @@ pub fn review(sources: &[Source], environment: &Environment) -> Result<Review> {
             [] => String::new(),
             kinds => format!(", only {}", kinds.join(", ")),
         };
-        anyhow::bail!(
+        let nothing = format!(
             "{}: there is nothing in it that Weft could check{found}. {}. You apply objects of other kinds as they are: kubectl apply -f {}",
             names.join(", "),
             check::known_kinds(),
             files.join(" -f ")
         );
+        if found.is_empty() {
+            anyhow::bail!("{nothing}");
+        }
+        review.nothing = Some(nothing);
     }
     Ok(review)
 }
@@ -176,7 +196,8 @@ impl Review {
                 let (mut findings, mut notes) = check::check_against(definition, &document.value)?;
                 check::add_problems(&mut findings, nodes::problems(&document.value));
                 notes.extend(nodes::notices(&document.value).iter().map(check::note));
-                let findings = unrendered(&document.value).unwrap_or(findings);
+                let mut findings = unrendered(&document.value).unwrap_or(findings);
+                findings.extend(repeated(document));
                 let title = title(&definition.read().spec.names.kind, &document.value);
                 let (name, valid, value) = (
                     source.name.clone(),
@@ -215,7 +236,8 @@ impl Review {
                 .then(|| self.second(entry, &document.value))
                 .flatten(),
         );
-        let findings = unrendered(&document.value).unwrap_or(findings);
+        let mut findings = unrendered(&document.value).unwrap_or(findings);
+        findings.extend(repeated(document));
         let is_valid = findings.is_empty();
         self.add(source, document, &title, findings, checked.notes);
         let outcome = checked
@@ -371,6 +393,15 @@ fn unrendered(object: &Value) -> Option<Vec<Finding>> {
         visit(value, &join("spec", name), is_template, &mut found);
     }
     (!found.is_empty()).then_some(found)
+}
+
+/// The fields that a document has several times.
+fn repeated(document: &Document) -> impl Iterator<Item = Finding> {
+    document.repeated.iter().map(|repeated| Finding {
+        path: repeated.path.clone(),
+        about_key: true,
+        message: repeated.message(),
+    })
 }
 
 fn locate(source: &Source, document: &Document, mut finding: Finding) -> Located {

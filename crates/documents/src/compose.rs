@@ -137,6 +137,7 @@ fn once(text: &str, stand_in: Option<char>) -> Result<Option<Node>, Mistake> {
     let mut composer = Composer {
         parser,
         stand_in,
+        source: text,
         anchors: HashMap::new(),
         repeated: 0,
         opened: Vec::new(),
@@ -175,6 +176,7 @@ struct Composer<'t> {
     parser: Parser<&'t [u8]>,
     /// The character in place of a colon.
     stand_in: Option<char>,
+    source: &'t str,
     /// The node at each anchor. `None` inside of it.
     anchors: HashMap<String, Option<Node>>,
     repeated: usize,
@@ -233,6 +235,7 @@ impl Composer<'_> {
                 if is_plain && around.in_braces && value.contains('?') {
                     return Err(meaning(mark, QUESTION_MARK));
                 }
+                self.without_slashes(mark, event.end_mark, style)?;
                 let text = self.text(value);
                 let octal =
                     (is_plain && tag.is_none() && is_hidden_octal(&text)).then(|| text.clone());
@@ -330,7 +333,7 @@ impl Composer<'_> {
 
     fn fields(&mut self, inside: Surroundings) -> Result<Vec<Field>, Mistake> {
         let mut fields: Vec<Field> = Vec::new();
-        let (mut has_merge, mut names) = (false, HashSet::new());
+        let (mut has_several, mut names) = (false, HashMap::new());
         loop {
             let event = self.parser.parse()?;
             if event.data == EventData::MappingEnd {
@@ -343,23 +346,25 @@ impl Composer<'_> {
                 let value = self.node(value, inside)?;
                 // As in `kubectl`, what stands later wins, a merge over a field, too.
                 merge(value, &mut fields).map_err(|message| meaning(at, message))?;
-                has_merge = true;
+                has_several = true;
                 continue;
             }
             let name = self.name(event, inside)?;
-            if !names.insert(name.clone()) {
-                let message = format!("the key {name:?} is there twice: remove one of them");
-                return Err(meaning(mark, &message));
-            }
+            let first = names.get(&name).copied();
+            names
+                .entry(name.clone())
+                .or_insert_with(|| Position::from(mark));
+            has_several |= first.is_some();
             let value = self.parser.parse()?;
             let value = self.node(value, inside)?;
             fields.push(Field {
                 name,
                 at: mark.into(),
+                first,
                 value,
             });
         }
-        if has_merge {
+        if has_several {
             keep_last(&mut fields);
         }
         Ok(fields)
@@ -380,6 +385,7 @@ impl Composer<'_> {
             if style == ScalarStyle::Plain && inside.in_braces && value.contains('?') {
                 return Err(meaning(mark, QUESTION_MARK));
             }
+            self.without_slashes(mark, event.end_mark, style)?;
             let text = self.text(value);
             let name = Scalar::read(tag.as_deref(), text, plain_implicit)
                 .and_then(Scalar::into_key)
@@ -407,6 +413,35 @@ impl Composer<'_> {
                 "the name of a field must be a text, not a list or an object",
             )),
         }
+    }
+
+    /// Refuses `\/` in a text between double quotes. libyaml takes it from JSON, and the translation
+    /// of `kubectl` does not know it.
+    fn without_slashes(&self, start: Mark, end: Mark, style: ScalarStyle) -> Result<(), Mistake> {
+        let place = |mark: Mark| usize::try_from(mark.index).ok();
+        let range = place(start).zip(place(end));
+        let written = range.and_then(|(start, end)| self.source.get(start..end));
+        let Some(written) = written.filter(|_| style == ScalarStyle::DoubleQuoted) else {
+            return Ok(());
+        };
+        let mut is_escaped = false;
+        let slash = written.char_indices().find(|(_, c)| {
+            let is_slash = is_escaped && *c == '/';
+            is_escaped = !is_escaped && *c == '\\';
+            is_slash
+        });
+        let Some(before) = slash.and_then(|(at, _)| written.get(..at - 1)) else {
+            return Ok(());
+        };
+        let mut position = Position::from(start);
+        for c in before.chars() {
+            match c {
+                '\n' => (position.line, position.column) = (position.line + 1, 1),
+                _ => position.column += 1,
+            }
+        }
+        let message = "the YAML of kubectl has no escape \\/: write / without the backslash";
+        Err(Mistake::Meaning(NotYaml::at(position, message)))
     }
 
     /// A text with its colons.
@@ -459,7 +494,7 @@ fn merge(value: Node, fields: &mut Vec<Field>) -> Result<(), &'static str> {
 }
 
 /// Removes each field for which another one of the same name follows.
-fn keep_last(fields: &mut Vec<Field>) {
+pub(crate) fn keep_last(fields: &mut Vec<Field>) {
     let mut names = HashSet::new();
     let mut kept: Vec<Field> = std::mem::take(fields)
         .into_iter()

@@ -1,11 +1,12 @@
 //! The places in a text that is JSON.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use serde_json::Value;
 
 use crate::{
     NotYaml, Position, Quotes,
+    compose::keep_last,
     node::{Content, Field, Node},
     scalar::number,
 };
@@ -16,7 +17,7 @@ const MAX_DEPTH: usize = 128;
 /// Reads a text that is known to be one value of JSON, and begins at `start`.
 ///
 /// # Errors
-/// An object has a key twice, a text or a number has no value in Rust, or it nests too deep.
+/// A text or a number has no value in Rust, or it nests too deep.
 pub(crate) fn node(text: &str, start: Position) -> Result<Node, NotYaml> {
     Reader {
         rest: text,
@@ -89,23 +90,25 @@ impl<'t> Reader<'t> {
     }
 
     fn fields(&mut self, depth: usize) -> Result<Vec<Field>, NotYaml> {
-        let (mut fields, mut names) = (Vec::new(), HashSet::new());
+        let (mut fields, mut names) = (Vec::new(), HashMap::new());
         while self.is_followed_by('}') {
             self.skip_space();
             let at = self.at;
             let name = self.text()?;
-            if !names.insert(name.clone()) {
-                let message = format!("the key {name:?} is there twice: remove one of them");
-                return Err(NotYaml::at(at, message));
-            }
+            let first = names.get(&name).copied();
+            names.entry(name.clone()).or_insert(at);
             self.skip_space();
             // The colon.
             self.take(1);
             fields.push(Field {
                 name,
                 at,
+                first,
                 value: self.value(depth + 1)?,
             });
+        }
+        if names.len() < fields.len() {
+            keep_last(&mut fields);
         }
         Ok(fields)
     }
@@ -205,8 +208,13 @@ mod tests {
 
     #[test]
     fn a_key_that_is_there_twice_is_found() {
-        let mistake = node("{\"a\": 1,\n \"a\": 2}", START).err().unwrap();
-        assert_eq!(mistake.position, Some(Position { line: 2, column: 2 }));
+        let document = Document::from(node("{\"a\": 1,\n \"a\": 2}", START).ok().unwrap());
+        assert_eq!(document.value, json!({"a": 2}));
+        let found = document.repeated[0].in_file("f");
+        assert!(
+            found.starts_with("f:2:2: a: is there twice, first in line 1"),
+            "{found}"
+        );
     }
 
     #[test]

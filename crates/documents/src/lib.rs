@@ -2,8 +2,8 @@
 //! fields stands, so that an error can point at it.
 //!
 //! The rules are those of `kubectl apply -f`: its decoder of `apimachinery` divides a text into
-//! documents, and `sigs.k8s.io/yaml` reads each of them. A key that is there twice is a mistake
-//! here, while `kubectl` takes the last one without a message.
+//! documents, and `sigs.k8s.io/yaml` reads each of them. Of a key that is there twice the last one
+//! counts, as for `kubectl`, and [`Document::repeated`] has its place.
 
 mod compose;
 mod inside;
@@ -11,6 +11,7 @@ mod json;
 mod list;
 mod node;
 mod note;
+mod repeated;
 mod scalar;
 mod skipped;
 mod stream;
@@ -23,6 +24,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 pub use note::Note;
+pub use repeated::Repeated;
 pub use skipped::Skipped;
 pub use template::{RENDER_FIRST, has_braces, is_unrendered};
 pub use text::decode;
@@ -43,6 +45,8 @@ pub struct Document {
     pub value: Value,
     /// Notes about the octal numbers in it that look like decimal ones.
     pub notes: Vec<Note>,
+    /// The fields that an object in it has several times.
+    pub repeated: Vec<Repeated>,
     positions: HashMap<String, Place>,
 }
 
@@ -140,14 +144,13 @@ impl NotYaml {
 /// writes it, each entry is one. A list without entries is a document itself.
 ///
 /// # Errors
-/// The text is neither YAML nor JSON, or a mapping has the same key twice.
+/// The text is neither YAML nor JSON, or a list has its `items` twice.
 pub fn parse(text: &str) -> Result<Vec<Document>, NotYaml> {
-    let nodes = stream::nodes(text)?;
-    Ok(nodes
-        .into_iter()
-        .flat_map(entries)
-        .map(Document::from)
-        .collect())
+    let mut documents = Vec::new();
+    for node in stream::nodes(text)? {
+        documents.extend(entries(node)?.into_iter().map(Document::from));
+    }
+    Ok(documents)
 }
 
 /// Returns a note at the first object that [`parse`] reads in a text, and that `kubectl` leaves out
@@ -160,7 +163,7 @@ pub fn unread(text: &str) -> Option<Note> {
 /// JSON, which is faster.
 ///
 /// # Errors
-/// As [`parse`]. In JSON, a key that is there twice is no error.
+/// As [`parse`]. In JSON, `items` that are there twice are no error.
 pub fn objects(text: &str) -> Result<Vec<Value>, NotYaml> {
     each_object(text).collect()
 }
@@ -175,11 +178,15 @@ pub fn each_object(text: &str) -> Box<dyn Iterator<Item = Result<Value, NotYaml>
             .flat_map(move |value| list::entries(text, value));
         return Box::new(places.map(move |place| stream::json_value(text, place)));
     }
-    match stream::nodes(text) {
-        Ok(nodes) => Box::new(
-            nodes
+    let nodes = stream::nodes(text).and_then(|nodes| {
+        let entries: Result<Vec<_>, _> = nodes.into_iter().map(entries).collect();
+        entries
+    });
+    match nodes {
+        Ok(entries) => Box::new(
+            entries
                 .into_iter()
-                .flat_map(entries)
+                .flatten()
                 .map(|entry| Ok::<_, NotYaml>(entry.into_value())),
         ),
         Err(mistake) => Box::new(std::iter::once(Err::<Value, _>(mistake))),
@@ -187,14 +194,14 @@ pub fn each_object(text: &str) -> Box<dyn Iterator<Item = Result<Value, NotYaml>
 }
 
 /// The entries of a node that is a list, or the node itself, also if it is a list without entries.
-fn entries(mut root: node::Node) -> Vec<node::Node> {
-    match root.take_entries() {
+fn entries(mut root: node::Node) -> Result<Vec<node::Node>, NotYaml> {
+    Ok(match root.take_entries()? {
         Some(mut entries) if !entries.is_empty() => {
             entries.retain(|entry| !entry.is_null());
             entries
         }
         _ => vec![root],
-    }
+    })
 }
 
 /// The path of a field inside the object at `path`.
@@ -312,9 +319,9 @@ second: true
     fn an_error_in_yaml_has_its_position() {
         for (text, line) in [
             ("a: 1\nb: [1,\nc: 2\n", 2),
-            ("a: 1\na: 2\n", 2),
-            ("x:\n  k: 1\n  l: 2\n  k: 3\n", 4),
             ("a: 1\n\tb: 2\n", 2),
+            ("kind: List\nitems: [{a: 1}]\nitems: []\n", 3),
+            ("a: b\nc: \"\\/\"\n", 2),
             ("a: 'x\n", 1),
         ] {
             let error = parse(text).unwrap_err();
@@ -327,6 +334,93 @@ second: true
                 !error.message.is_empty() && !error.message.contains("at line"),
                 "{error:?}"
             );
+        }
+    }
+
+    #[test]
+    fn of_a_key_that_is_there_twice_the_last_one_counts() {
+        for (text, value, places) in [
+            (
+                "x:\n  k: 1\n  l: {m: 2}\n  k: 3\n",
+                json!({"x": {"k": 3, "l": {"m": 2}}}),
+                vec!["f:4:3: x.k: is there twice, first in line 2"],
+            ),
+            (
+                "# a\n---\na: 1\nb:\n- {c: {e: 1}, c: {d: 1}, c: {f: 1}}\na: 2\n",
+                json!({"a": 2, "b": [{"c": {"f": 1}}]}),
+                vec![
+                    "f:5:26: b[0].c: ",
+                    "f:6:1: a: is there twice, first in line 3",
+                ],
+            ),
+            (
+                "{\"a\": 1,\n \"b\": {\"c\": 1, \"c\": 2},\n \"a\": 3}",
+                json!({"a": 3, "b": {"c": 2}}),
+                vec!["f:2:16: b.c: ", "f:3:2: a: "],
+            ),
+            (
+                "x: &x {k: 1, k: 2}\ny: *x\nz: {<<: *x}\n",
+                json!({"x": {"k": 2}, "y": {"k": 2}, "z": {"k": 2}}),
+                vec!["f:1:14: x.k: "],
+            ),
+            (
+                "x: &x {k: 1}\ny: {k: 3, <<: *x, k: 2}\n",
+                json!({"x": {"k": 1}, "y": {"k": 2}}),
+                vec!["f:2:19: y.k: "],
+            ),
+            (
+                "x: &x {k: 1}\ny: {k: 2, <<: *x}\n",
+                json!({"x": {"k": 1}, "y": {"k": 1}}),
+                vec![],
+            ),
+        ] {
+            let documents = parse(text).unwrap();
+            assert_eq!(
+                (documents.len(), &documents[0].value),
+                (1, &value),
+                "{text}"
+            );
+            assert_eq!(objects(text).unwrap(), [value], "{text}");
+            let found: Vec<_> = documents[0]
+                .repeated
+                .iter()
+                .map(|one| one.in_file("f"))
+                .collect();
+            let as_expected = found
+                .iter()
+                .zip(&places)
+                .all(|(found, place)| found.starts_with(place));
+            assert!(
+                found.len() == places.len() && as_expected,
+                "{text}: {found:?}"
+            );
+        }
+        let entry = parse("kind: List\nitems:\n- kind: A\n  a: 1\n  a: 2\n").unwrap();
+        assert_eq!(entry[0].repeated[0].path, "a");
+        assert_eq!(entry[0].position_of_key("a"), at(5, 3));
+    }
+
+    /// JSON has this way to write a slash, and the YAML of `kubectl` does not.
+    #[test]
+    fn a_slash_behind_a_backslash_is_json_alone() {
+        for text in [
+            "a: \"b\\/\"\n",
+            "a: [x, !!str \"\\\\\\/\"]\n",
+            "\"\\/\": 1\n",
+            "# c\n{\"a\": \"\\/\"}\n",
+        ] {
+            let message = parse(text).unwrap_err().message;
+            assert!(message.contains("no escape \\/"), "{text}: {message}");
+        }
+        let at_place = parse("a: 1\nb: \"é\\n\n  \\/\"\n").unwrap_err();
+        assert_eq!(at_place.position, Some(at(3, 3)));
+        for (text, value) in [
+            ("{\"a\": \"\\/\"}", "/"),
+            ("a: '\\/'\n", "\\/"),
+            ("a: \\/\n", "\\/"),
+            ("a: \"\\\\/\"\n", "\\/"),
+        ] {
+            assert_eq!(parse(text).unwrap()[0].value["a"], value, "{text}");
         }
     }
 

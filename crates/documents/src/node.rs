@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::{Document, Note, Place, Position, Quotes, join};
+use crate::{Document, NotYaml, Note, Place, Position, Quotes, Repeated, join};
 
 /// A value and its place.
 #[derive(Clone)]
@@ -30,6 +30,8 @@ pub(crate) enum Content {
 pub(crate) struct Field {
     pub(crate) name: String,
     pub(crate) at: Position,
+    /// The place of the first field of the same name in the object, if it has several.
+    pub(crate) first: Option<Position>,
     pub(crate) value: Node,
 }
 
@@ -54,6 +56,9 @@ impl Node {
             Content::Mapping(fields) => {
                 for field in fields {
                     field.at.line += lines;
+                    if let Some(first) = &mut field.first {
+                        first.line += lines;
+                    }
                     field.value.move_down(lines);
                 }
             }
@@ -71,22 +76,30 @@ impl Node {
 
     /// Takes the entries out of a list, as `kubectl get -o yaml` writes it. `None` if this is not
     /// one.
-    pub(crate) fn take_entries(&mut self) -> Option<Vec<Self>> {
+    ///
+    /// # Errors
+    /// The list has several fields with entries. No document would have a place for this mistake.
+    pub(crate) fn take_entries(&mut self) -> Result<Option<Vec<Self>>, NotYaml> {
         let Content::Mapping(fields) = &mut self.content else {
-            return None;
+            return Ok(None);
         };
         let is_list = fields.iter().any(|field| {
             field.name == "kind"
                 && matches!(&field.value.content, Content::Scalar { value: Value::String(kind), .. }
                     if kind.ends_with("List"))
         });
-        let items = fields
-            .iter_mut()
-            .find(|field| is_list && field.name == "items")?;
-        match &mut items.value.content {
+        let mut fields = fields.iter_mut();
+        let Some(items) = fields.find(|field| is_list && field.name == "items") else {
+            return Ok(None);
+        };
+        if items.first.is_some() {
+            let message = "the key \"items\" is there twice: remove one of them";
+            return Err(NotYaml::at(items.at, message));
+        }
+        Ok(match &mut items.value.content {
             Content::Sequence(entries) => Some(std::mem::take(entries)),
             _ => None,
-        }
+        })
     }
 
     /// The value, without places.
@@ -112,6 +125,7 @@ impl From<Node> for Document {
             value,
             positions: places.positions,
             notes: places.notes,
+            repeated: places.repeated,
         }
     }
 }
@@ -120,6 +134,7 @@ impl From<Node> for Document {
 struct Places {
     positions: HashMap<String, Place>,
     notes: Vec<Note>,
+    repeated: Vec<Repeated>,
 }
 
 impl Places {
@@ -150,7 +165,9 @@ impl Places {
                 fields
                     .into_iter()
                     .map(|field| {
-                        let value = self.take(join(&path, &field.name), field.at, field.value);
+                        let path = join(&path, &field.name);
+                        self.repeats(&path, &field);
+                        let value = self.take(path, field.at, field.value);
                         (field.name, value)
                     })
                     .collect(),
@@ -158,5 +175,17 @@ impl Places {
         };
         self.positions.insert(path, place);
         value
+    }
+
+    /// Notes a field that is there several times, once for all aliases that repeat it.
+    fn repeats(&mut self, path: &str, field: &Field) {
+        let is_new = self.repeated.iter().all(|one| one.at != field.at);
+        if let Some(first) = field.first.filter(|_| is_new) {
+            self.repeated.push(Repeated {
+                path: path.to_owned(),
+                first: first.line,
+                at: field.at,
+            });
+        }
     }
 }

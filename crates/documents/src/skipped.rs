@@ -84,15 +84,12 @@ impl Group {
             &self.folder
         };
         let place = self.file.as_deref().unwrap_or(folder);
-        let (kind, count) = (&self.kind, self.count);
+        let (kind, version, count) = (&self.kind, &self.api_version, self.count);
         if count == 1 {
             let object = format!("{kind} {}", self.name);
-            return format!("{place}: {} is", object.trim_end());
+            return format!("{place}: {} ({version}) is", object.trim_end());
         }
-        format!(
-            "{place}: {count} objects of kind {kind} ({}) are",
-            self.api_version
-        )
+        format!("{place}: {count} objects of kind {kind} ({version}) are")
     }
 }
 
@@ -122,8 +119,8 @@ mod tests {
             [
                 "a/1.yaml: 2 objects of kind Secret (v1) are skipped: no use",
                 "a: 2 objects of kind Pod (v1) are skipped: no use",
-                "b/1.yaml: Pod five is skipped: no use",
-                "a/2.yaml: Pod six is skipped: no use",
+                "b/1.yaml: Pod five (v1) is skipped: no use",
+                "a/2.yaml: Pod six (example.com/v1) is skipped: no use",
                 ".: 2 objects of kind Pod (v1) are skipped: no use",
             ]
         );

@@ -9,8 +9,8 @@
 //!   (`delete_remain_virtual_interface_as_desired`).
 //! - A card that is down for NetworkManager keeps its link up and what is on top of it
 //!   (`parent_state_changed` of its VLANs and mac-vlans follows only whether the base is managed).
-//!   Without NetworkManager the link itself goes down, and the kernel sets the VLANs on top of it down,
-//!   too, with their routes (Linux 6.18, `vlan_device_event`).
+//!   Without NetworkManager the link itself goes down or up, and so do the VLANs on top of it, with
+//!   their routes (Linux 6.18, `vlan_device_event`).
 //! - A controller loses a port that goes, or that another one takes.
 //! - A route goes with the interface that it leads over, or with the addresses of its family
 //!   (nmstate, `MergedRoutes::new`). The addresses and routes of a client of DHCP or of routers go
@@ -110,7 +110,7 @@ pub(crate) fn consequences_of(
     };
     search.interfaces();
     if applier == Some(Applier::Kernel) {
-        search.vlans_go_down();
+        search.vlans_follow();
     }
     search.ports();
     search.addresses_and_routes();
@@ -240,30 +240,36 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The VLANs that the kernel sets down with their base.
-    fn vlans_go_down(&mut self) {
+    /// The VLANs that the kernel sets up or down with their base.
+    fn vlans_follow(&mut self) {
         let mut queue = VecDeque::new();
         for wanted in interfaces(self.desired.state) {
+            let (from, to) = match wanted["state"].as_str().unwrap_or("up") {
+                "up" => ("down", "up"),
+                "down" => ("up", "down"),
+                _ => continue,
+            };
             let there = self.host.meant(wanted);
-            if let Some(there) = there.filter(|there| there["state"] == "up")
-                && wanted["state"] == "down"
-            {
-                queue.push_back((there, Path::of_interface(wanted)));
+            if let Some(there) = there.filter(|there| there["state"] == from) {
+                queue.push_back((there, from, to, Path::of_interface(wanted)));
             }
         }
-        while let Some((base, of)) = queue.pop_front() {
+        while let Some((base, from, to, of)) = queue.pop_front() {
             let name = base["name"].as_str().unwrap_or_default();
             for vlan in self.above.get(name).cloned().unwrap_or_default() {
                 let follows = vlan["type"] == "vlan"
-                    && vlan["state"] == "up"
+                    && vlan["state"] == from
                     && vlan["vlan"]["loose-binding"] != true
                     && self.wanted(vlan).is_none();
                 let path = Path::of_interface(vlan).key("state");
-                if follows && !self.known.contains(&path) {
-                    self.add(&of, path, "down".into(), "up".into());
-                    self.lowered.push((vlan, of.clone()));
-                    queue.push_back((vlan, of.clone()));
+                if !follows || self.known.contains(&path) {
+                    continue;
                 }
+                self.add(&of, path, to.into(), from.into());
+                if to == "down" {
+                    self.lowered.push((vlan, of.clone()));
+                }
+                queue.push_back((vlan, from, to, of.clone()));
             }
         }
     }

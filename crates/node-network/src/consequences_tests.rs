@@ -195,6 +195,19 @@ fn an_interface_that_is_set_down_takes_along_all_that_is_on_top() {
         let again = places_by(&down("br1", "linux-bridge"), &host, applier);
         assert_eq!(again, [""; 0], "it is down already");
     }
+    let up = interface(json!({"name": "br1", "type": "linux-bridge", "state": "up"}));
+    assert_eq!(
+        places_by(&up, &host, Applier::Kernel),
+        [""; 0],
+        "the VLAN is up"
+    );
+    let list = host["interfaces"].as_array_mut().unwrap();
+    list.iter_mut()
+        .filter(|one| one["name"] == "br1.7")
+        .for_each(|one| one["state"] = "down".into());
+    let follows = ["interfaces[br1.7].state"];
+    assert_eq!(places_by(&up, &host, Applier::Kernel), follows);
+    assert_eq!(places_by(&up, &host, Applier::NetworkManager), [""; 0]);
 }
 
 #[test]

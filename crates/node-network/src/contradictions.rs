@@ -1,15 +1,17 @@
 //! A state that contradicts itself: one interface with two values, an interface that is its own
-//! port or base, a port of two interfaces.
+//! port or base, a port of two interfaces, interfaces that are the bases of each other.
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
 };
 
 use serde_json::Value;
 
 use crate::{
     canonical::same,
+    index::Index,
+    link::base,
     listed_ports,
     path::{Path, entries, interface_key, interfaces, text},
     resolve::identifier,
@@ -32,6 +34,57 @@ pub(crate) fn mistakes(state: &Value) -> Vec<StateError> {
         found.extend(without_address(&path, interface));
     }
     found.extend(shared_ports(state));
+    found.extend(loops_of_bases(state, None));
+    found
+}
+
+/// The interfaces whose bases lead back to themselves, each loop once. nmstate 2.2.62 takes them
+/// (`NetworkState::validate`), and the kernel makes none of them. With a host, an interface that
+/// says no base keeps the one that it has there.
+pub(crate) fn loops_of_bases(desired: &Value, host: Option<&Index>) -> Vec<StateError> {
+    let wanted = Index::of(desired);
+    let base_of = |name: &str| {
+        let (wish, there) = (
+            wanted.any_name(name),
+            host.and_then(|host| host.any_name(name)),
+        );
+        if wish.is_some_and(|wish| wish["state"].as_str().unwrap_or("up") != "up") {
+            return None;
+        }
+        let base = wish.and_then(base).or_else(|| there.and_then(base));
+        base.map(|(_, base)| base)
+    };
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    for interface in interfaces(desired).iter().filter(|one| base(one).is_some()) {
+        let mut names = Vec::new();
+        let mut next = Some(text(&interface["name"]));
+        while let Some(name) = next.clone().filter(|name| seen.insert(name.clone())) {
+            next = base_of(&name);
+            names.push(name);
+        }
+        let start = next.and_then(|name| names.iter().position(|other| *other == name));
+        let ring = start.map_or(&[][..], |start| &names[start..]);
+        let wish = |name: &String| {
+            let wish = wanted.any_name(name)?;
+            base(wish).map(|(section, base)| (wish, section, base))
+        };
+        let first = ring.iter().position(|name| wish(name).is_some());
+        // One that is its own base has a message of its own.
+        let Some(first) = first.filter(|_| ring.len() > 1) else {
+            continue;
+        };
+        let mut ring = ring.to_vec();
+        ring.rotate_left(first);
+        if let Some((interface, section, base)) = ring.first().and_then(wish) {
+            let (name, way) = (&ring[0], ring.join(" is on "));
+            found.push(StateError::Invalid {
+                path: Path::of_interface(interface).key(section).key("base-iface"),
+                message: format!(
+                    "cannot be {base}: no interface can be below itself, and {way} is on {name}. Give one of them another base"
+                ),
+            });
+        }
+    }
     found
 }
 
@@ -186,6 +239,57 @@ mod tests {
         }
         let link = json!({"name": "eth1", "profile-name": "wan0", "identifier": "mac-address"});
         assert_eq!(said(json!([link])), [""; 0]);
+    }
+
+    #[test]
+    fn a_loop_of_bases_is_refused_once_with_its_whole_way() {
+        let vlan = |name: &str, base: Value| json!({"name": name, "type": "vlan", "vlan": {"base-iface": base, "id": 1}});
+        let said = |list: Value, host: Option<Value>| -> Vec<String> {
+            let state = json!({ "interfaces": list });
+            let host = host.map(|list| json!({ "interfaces": list }));
+            let host = host.as_ref().map(Index::of);
+            let found = loops_of_bases(&state, host.as_ref());
+            found.iter().map(ToString::to_string).collect()
+        };
+        let two = "interfaces[a.1].vlan.base-iface: cannot be b.2: no interface can be below itself, and a.1 is on b.2 is on a.1. Give one of them another base";
+        let (a, b) = (vlan("a.1", json!("b.2")), vlan("b.2", json!("a.1")));
+        assert_eq!(said(json!([a, b]), None), [two]);
+        assert_eq!(said(json!([a]), None), [""; 0]);
+        assert_eq!(
+            said(json!([a]), Some(json!([b]))),
+            [two],
+            "the host has the rest"
+        );
+        let keeps = json!({"name": "b.2", "type": "vlan", "mtu": 1400});
+        assert_eq!(said(json!([a, keeps]), Some(json!([b]))), [two]);
+        let goes = json!({"name": "b.2", "type": "vlan", "state": "absent"});
+        assert_eq!(said(json!([a, goes]), Some(json!([b]))), [""; 0]);
+        let moves = vlan("b.2", json!("eth0"));
+        assert_eq!(said(json!([a, moves]), Some(json!([b]))), [""; 0]);
+        let mac_vlan = json!({"name": "c", "type": "mac-vlan", "mac-vlan": {"base-iface": "d"}});
+        let three = json!([vlan("x", json!("c")), mac_vlan, vlan("d", json!("c"))]);
+        let found = said(three, None);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].starts_with("interfaces[c].mac-vlan.base-iface: cannot be d:"),
+            "{found:?}"
+        );
+        let long = json!([
+            vlan("a", json!("b")),
+            vlan("b", json!("c")),
+            vlan("c", json!("a"))
+        ]);
+        let found = said(long, None);
+        assert!(
+            found.len() == 1 && found[0].contains(" a is on b is on c is on a."),
+            "{found:?}"
+        );
+        // `weft validate` asks the one, and `weft plan` the other.
+        let found = mistakes(&json!({"interfaces": [a, b]}));
+        assert!(found.iter().any(|one| one.to_string() == two), "{found:?}");
+        let refusal =
+            crate::feasible::refusal(&json!({"interfaces": [a]}), &json!({"interfaces": [b]}));
+        assert!(refusal.is_some_and(|refusal| refusal.contains(two)));
     }
 
     #[test]

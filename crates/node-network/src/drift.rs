@@ -517,26 +517,15 @@ fn entry_differences(
     current: &Value,
     found: &mut Vec<Difference>,
 ) {
-    let route::List {
-        section,
-        key,
-        matches,
-    } = list;
-    let wanted = entries(&desired[section]["config"]);
-    let there = entries(&current[section]["config"]);
-    for entry in wanted {
+    let route::List { section, key, .. } = list;
+    let wanted = route::Entries::of(list, desired);
+    let there = route::Entries::of(list, current);
+    for entry in entries(&desired[section]["config"]) {
         let path = Path::default().key(section).key("config").item(&key(entry));
         if route::is_absent(entry) {
             // An object that is removed and wanted again exists.
-            let again = |other: &Value| {
-                wanted
-                    .iter()
-                    .any(|entry| !route::is_absent(entry) && matches(entry, other))
-            };
-            for left in there
-                .iter()
-                .filter(|other| matches(entry, other) && !again(other))
-            {
+            let removed = there.described_by(entry).into_iter();
+            for left in removed.filter(|other| !wanted.want(other)) {
                 let path = Path::default().key(section).key("config").item(&key(left));
                 found.push(Difference {
                     path,
@@ -544,7 +533,7 @@ fn entry_differences(
                     found: left.clone(),
                 });
             }
-        } else if entry["state"] != "ignore" && !there.iter().any(|other| matches(entry, other)) {
+        } else if entry["state"] != "ignore" && there.described_by(entry).is_empty() {
             found.push(Difference {
                 path,
                 wanted: entry.clone(),

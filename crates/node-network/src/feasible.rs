@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{
     contradictions, dispatch,
     index::Index,
-    link::{Address, is_virtual},
+    link::{Address, base, is_virtual},
     listed_ports::ports,
     path::{Path, interfaces, text},
     ranges::LONGEST_NAME,
@@ -191,6 +191,7 @@ pub(crate) fn refusals(desired: &Value, host: &Index) -> Vec<StateError> {
     }
     // Each policy alone may name the port once.
     found.extend(contradictions::shared_ports(desired));
+    found.extend(contradictions::loops_of_bases(desired, Some(host)));
     found
 }
 
@@ -227,18 +228,8 @@ fn missing_features<'a>(
     pairs.flat_map(|(wanted, listed)| wanted.keys().filter(|name| !listed.contains_key(*name)))
 }
 
-/// The sections of interfaces that stand on another one.
-const ON_BASE: [&str; 6] = ["vlan", "vxlan", "mac-vlan", "mac-vtap", "macsec", "ipvlan"];
 /// Those whose MTU the kernel limits to that of the base.
 const LOWER_THAN_BASE: [&str; 3] = ["vlan", "mac-vlan", "mac-vtap"];
-
-/// The section that names the base of an interface, and the base.
-fn base(interface: &Value) -> Option<(&'static str, String)> {
-    ON_BASE
-        .into_iter()
-        .map(|section| (section, text(&interface[section]["base-iface"])))
-        .find(|(_, base)| !base.is_empty())
-}
 
 /// The MTU that an interface has or is to have.
 pub(crate) fn mtu(interface: &Value) -> Option<u64> {

@@ -2,6 +2,19 @@
 
 use serde_json::Value;
 
+use crate::path::text;
+
+/// The sections of interfaces that stand on another one.
+const ON_BASE: [&str; 6] = ["vlan", "vxlan", "mac-vlan", "mac-vtap", "macsec", "ipvlan"];
+
+/// The section that names the base of an interface, and the base.
+pub(crate) fn base(interface: &Value) -> Option<(&'static str, String)> {
+    ON_BASE
+        .into_iter()
+        .map(|section| (section, text(&interface[section]["base-iface"])))
+        .find(|(_, base)| !base.is_empty())
+}
+
 /// Interfaces that exist because somebody configured them. Cards cannot be removed.
 pub(crate) fn is_virtual(interface: &Value) -> bool {
     !matches!(

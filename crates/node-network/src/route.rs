@@ -1,8 +1,10 @@
 //! Routes and routing rules as sets: what makes two of them the same, and which a removal means.
 
+use std::collections::HashMap;
+
 use crate::{
     canonical::{network, same},
-    path::text,
+    path::{entries, text},
 };
 use serde_json::Value;
 
@@ -15,6 +17,9 @@ pub(crate) struct List {
     pub(crate) key: fn(&Value) -> String,
     /// Reports whether the first entry describes the second one.
     pub(crate) matches: fn(&Value, &Value) -> bool,
+    /// Returns a value that an entry shares with each one that it describes. None if it can describe
+    /// entries with any value.
+    shared: fn(&Value) -> Option<String>,
 }
 
 /// Routes and routing rules.
@@ -23,13 +28,88 @@ pub(crate) const LISTS: [List; 2] = [
         section: "routes",
         key,
         matches,
+        shared: destination,
     },
     List {
         section: "route-rules",
         key: rule_key,
         matches: rule_matches,
+        shared: priority,
     },
 ];
+
+/// The entries of a list in a state, by the value that they share with those that describe them. A
+/// policy can want thousands of routes of a host that has as many, so nothing compares each with
+/// each.
+pub(crate) struct Entries<'a> {
+    list: List,
+    all: &'a [Value],
+    /// Their indexes.
+    by_shared: HashMap<String, Vec<usize>>,
+    /// The indexes of those without such a value.
+    others: Vec<usize>,
+}
+
+impl<'a> Entries<'a> {
+    /// Reads the list of a state.
+    pub(crate) fn of(list: List, state: &'a Value) -> Self {
+        let mut found = Self {
+            list,
+            all: entries(&state[list.section]["config"]),
+            by_shared: HashMap::new(),
+            others: Vec::new(),
+        };
+        for (index, entry) in found.all.iter().enumerate() {
+            match (list.shared)(entry) {
+                Some(shared) => found.by_shared.entry(shared).or_default().push(index),
+                None => found.others.push(index),
+            }
+        }
+        found
+    }
+
+    fn sharing(&self, shared: &str) -> &[usize] {
+        self.by_shared.get(shared).map_or(&[], Vec::as_slice)
+    }
+
+    /// The entries that `wanted` describes, in their order.
+    pub(crate) fn described_by(&self, wanted: &Value) -> Vec<&'a Value> {
+        let matches = |entry: &&Value| (self.list.matches)(wanted, entry);
+        match (self.list.shared)(wanted) {
+            Some(shared) => {
+                let indexes = self.sharing(&shared).iter();
+                indexes
+                    .map(|index| &self.all[*index])
+                    .filter(matches)
+                    .collect()
+            }
+            None => self.all.iter().filter(matches).collect(),
+        }
+    }
+
+    /// Reports whether one of these entries describes `found`, and is to be there.
+    pub(crate) fn want(&self, found: &Value) -> bool {
+        let shared = (self.list.shared)(found).unwrap_or_default();
+        let mut indexes = self.sharing(&shared).iter().chain(&self.others);
+        indexes.any(|index| {
+            let entry = &self.all[*index];
+            !is_absent(entry) && (self.list.matches)(entry, found)
+        })
+    }
+}
+
+/// The destination of a route. One without a destination describes routes to any.
+fn destination(route: &Value) -> Option<String> {
+    let destination = text(&route["destination"]);
+    (!destination.is_empty()).then(|| network(&destination))
+}
+
+/// The priority of a rule. One without a priority, or with one that leaves it to the backend,
+/// describes rules of any.
+fn priority(rule: &Value) -> Option<String> {
+    let priority: i64 = text(&rule["priority"]).parse().ok()?;
+    (priority > 0).then(|| priority.to_string())
+}
 
 /// Table 254 is `main`. Nmstate takes 0 for it.
 const MAIN_TABLE: u64 = 254;
@@ -194,6 +274,54 @@ mod tests {
             ),
             "0.0.0.0/0 dev eth1 table 100"
         );
+    }
+
+    /// The index finds the same as a look at each pair.
+    #[test]
+    fn entries_are_found_as_by_comparing_each_with_each() {
+        let routes = json!([
+            {"destination": "10.1.0.0/16", "next-hop-interface": "eth1", "table-id": 254},
+            {"destination": "10.1.0.9/16", "next-hop-interface": "eth1"},
+            {"destination": "10.1.0.0/16", "next-hop-interface": "eth2", "metric": 5},
+            {"destination": "2001:DB8::/32", "next-hop-interface": "eth1"},
+            {"destination": "2001:db8:0::/32", "next-hop-interface": "eth1", "metric": 1024},
+            {"destination": "", "next-hop-interface": "eth1", "state": "absent"},
+            {"next-hop-interface": "eth2"},
+            {"state": "absent", "destination": "10.1.0.0/16"},
+            {"next-hop-interface": "eth1", "state": "absent"},
+            {"next-hop-interface": "eth1"}
+        ]);
+        let rules = json!([
+            {"priority": 30000, "ip-from": "192.0.2.2/32", "route-table": 254},
+            {"priority": "30000", "ip-from": "192.0.2.2"},
+            {"priority": "030000"},
+            {"priority": -1, "ip-from": "192.0.2.2"},
+            {"priority": 0, "ip-from": "192.0.2.2"},
+            {"priority": "0"},
+            {"priority": "a"},
+            {"ip-from": "192.0.2.2/32"},
+            {"state": "absent", "ip-from": "192.0.2.2"},
+            {"state": "absent", "priority": 30000}
+        ]);
+        for (list, all) in LISTS.into_iter().zip([routes, rules]) {
+            let state = json!({list.section: {"config": all}});
+            let index = Entries::of(list, &state);
+            let all = entries(&state[list.section]["config"]);
+            let mut count = 0;
+            for one in all {
+                let by_pairs: Vec<&Value> = all
+                    .iter()
+                    .filter(|other| (list.matches)(one, other))
+                    .collect();
+                count += by_pairs.len();
+                assert_eq!(index.described_by(one), by_pairs, "{one}");
+                let is_wanted = all
+                    .iter()
+                    .any(|other| !is_absent(other) && (list.matches)(other, one));
+                assert_eq!(index.want(one), is_wanted, "{one}");
+            }
+            assert!(count > all.len(), "some describe others: {count}");
+        }
     }
 
     #[test]

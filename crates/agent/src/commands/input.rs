@@ -50,6 +50,9 @@ pub fn read(from: &From, current: &Retrieved) -> Result<Wanted> {
                 skipped.add(&name, &document);
                 continue;
             }
+            if let Some(repeated) = found.repeated.first() {
+                bail!("{}", repeated.in_file(&name));
+            }
             misread.extend(found.notes.iter().map(|note| note.in_file(&name)));
             let layer = match document["kind"].as_str() {
                 Some("NodeNetworkConfigurationPolicy") => {

@@ -8,17 +8,18 @@ use crate::{
     domains::Environment,
     output::{self, Style},
     placement,
-    review::review,
+    review::review_any,
     sources,
 };
 
 /// Check configurations, without a cluster
 ///
 /// Finds what the API server would refuse (schema and rules) and what the operator would refuse,
-/// all of it at once, each with file, line and column. Kinds that Weft does not serve are skipped.
+/// all of it at once, each with file, line and column. Kinds that Weft does not serve are skipped. If
+/// all are, a note says that nothing is checked.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Exit code 0: valid, 1: not valid, 2: could not be checked.
+Exit code 0: valid, or nothing of Weft's in it, 1: not valid, 2: could not be checked.
 
 Examples:
   weft validate -f network-addons.yaml
@@ -49,7 +50,11 @@ enum Format {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let sources = sources::read_from(&args.filenames, args.recursive.into())?;
     let environment = Environment::for_checks();
-    let mut review = review(&sources, &environment)?;
+    let mut review = review_any(&sources, &environment)?;
+    let nothing = review.nothing.iter();
+    review
+        .notes
+        .extend(nothing.map(|nothing| format!("nothing is checked: {nothing}")));
     placement::note_unserved(&mut review, &environment)?;
     placement::note_unpermitted(&mut review, &sources, &environment)?;
     match args.output {

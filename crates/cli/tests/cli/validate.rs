@@ -334,8 +334,47 @@ fn a_text_that_is_no_yaml_is_shown_with_its_line() {
     let run = validate("  ovs: {}\n  multus: {}\n  ovs: {}\n");
     assert_eq!(
         run.stdout,
-        "stdin:8:3: not readable as YAML: the key \"ovs\" is there twice: remove one of them\n  8 |   ovs: {}\n    |   ^\n"
+        "stdin:8:3: spec.ovs: is there twice, first in line 6, and kubectl takes the last one without a message: remove one of them\n"
     );
+}
+
+/// `kubectl` reads a foreign object with a key twice, so it hides no mistake in Weft's own.
+#[test]
+fn a_key_that_is_there_twice_matters_in_weft_objects_alone() {
+    let foreign = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, name: b}\n---\n";
+    let own = "apiVersion: nmstate.io/v1\nkind: NodeNetworkConfigurationPolicy\nmetadata: {name: a}\nspec:\n  desiredState:\n    interfaces:\n    - {name: eth1, mtu: 1, mtu: 1500}\n";
+    let validate = |text: &str| weft_with_stdin(&root(), &["validate", "-f", "-"], text);
+    let run = validate(&format!("{foreign}{own}"));
+    assert_eq!(
+        (run.code, run.stdout.as_str()),
+        (
+            1,
+            "stdin:11:28: spec.desiredState.interfaces[0].mtu: is there twice, first in line 11, and kubectl takes the last one without a message: remove one of them\n"
+        ),
+        "{}",
+        run.stderr
+    );
+    let run = validate(&format!("{foreign}{}", own.replace("mtu: 1, ", "")));
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    let note = "note: stdin: ConfigMap b (v1) is skipped: not a kind that Weft serves\n";
+    assert_eq!(run.stderr, note);
+}
+
+#[test]
+fn kinds_of_one_name_and_two_groups_have_two_notes() {
+    let network = |group: &str| {
+        format!(
+            "apiVersion: {group}.openshift.io/v1\nkind: Network\nmetadata: {{name: cluster}}\n---\n"
+        )
+    };
+    let text = format!("{}{}", network("config"), network("operator"));
+    let run = weft_with_stdin(&root(), &["validate", "-f", "-"], &text);
+    for group in ["config", "operator"] {
+        let note = format!(
+            "note: stdin: Network cluster ({group}.openshift.io/v1) is skipped: not a kind that Weft serves\n"
+        );
+        assert!(run.stderr.contains(&note), "{}", run.stderr);
+    }
 }
 
 #[test]
@@ -344,7 +383,7 @@ fn kinds_are_told_apart() {
         (
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
             0,
-            "note: stdin: ConfigMap a is skipped: not a kind that Weft serves",
+            "note: stdin: ConfigMap a (v1) is skipped: not a kind that Weft serves",
         ),
         (
             "apiVersion: networkaddonsoperator.network.kubevirt.io/v2\nkind: NetworkAddonsConfig\n",
@@ -374,17 +413,17 @@ fn kinds_are_told_apart() {
         (
             "apiVersion: network.openstack.org/v1beta1\nkind: NetConfig\nmetadata: {name: a}\n",
             0,
-            "note: stdin: NetConfig a is skipped: not a kind that Weft serves",
+            "note: stdin: NetConfig a (network.openstack.org/v1beta1) is skipped: not a kind that Weft serves",
         ),
         (
             "apiVersion: example.com/v1\nkind: NetworkConfig\nmetadata: {name: a}\n",
             0,
-            "note: stdin: NetworkConfig a is skipped: not a kind that Weft serves",
+            "note: stdin: NetworkConfig a (example.com/v1) is skipped: not a kind that Weft serves",
         ),
         (
             "apiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\nmetadata: {name: a}\n",
             0,
-            "note: stdin: Placement a is skipped: not a kind that Weft serves",
+            "note: stdin: Placement a (cluster.open-cluster-management.io/v1beta1) is skipped: not a kind that Weft serves",
         ),
         (
             "desiredState: {interfaces: []}\n",
@@ -652,7 +691,7 @@ fn nothing_to_check_is_an_error_that_names_the_way_out() {
 }
 
 #[test]
-fn the_kinds_of_a_file_without_any_object_of_weft_are_named() {
+fn a_file_without_any_object_of_weft_is_valid_and_a_note_says_so() {
     for (text, only) in [
         (
             "apiVersion: template.openshift.io/v1\nkind: Template\nobjects: []\n",
@@ -664,6 +703,19 @@ fn the_kinds_of_a_file_without_any_object_of_weft_are_named() {
         ),
     ] {
         let run = weft_with_stdin(&root(), &["validate", "-f", "-"], text);
+        assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
+        let note = format!(
+            "note: nothing is checked: stdin: there is nothing in it that Weft could check, {only}"
+        );
+        assert!(run.stderr.contains(&note), "{}", run.stderr);
+        let run = weft_with_stdin(&root(), &["validate", "-o", "json", "-f", "-"], text);
+        assert!(
+            run.stdout.contains("nothing is checked: stdin"),
+            "{}",
+            run.stdout
+        );
+        // The other commands have nothing to do with such a file.
+        let run = weft_with_stdin(&root(), &["plan", "-f", "-"], text);
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{}", run.stderr);
         assert!(run.stderr.contains(only), "{}", run.stderr);
     }
@@ -814,7 +866,7 @@ fn control_characters_in_a_file_never_reach_the_terminal() {
     assert!(
         skipped.code == 0
             && is_plain(&skipped.stderr)
-            && skipped.stderr.contains("Sec^[[2Jret a^Gb is skipped"),
+            && skipped.stderr.contains("Sec^[[2Jret a^Gb (v1) is skipped"),
         "{skipped:?}"
     );
 }

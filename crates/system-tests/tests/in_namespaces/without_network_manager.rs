@@ -523,6 +523,51 @@ fn a_link_is_set_down_and_its_routes_come_back_with_it() {
     });
 }
 
+/// The plan has the VLANs and their routes, as `make` compares it with the host.
+#[test]
+fn vlans_go_down_and_come_up_with_their_base() {
+    let vlan = Capability::Link("vlan");
+    if !vlan.is_there() {
+        return capabilities::skip("vlans_go_down_and_come_up", &[vlan]);
+    }
+    in_namespace(|| {
+        let lab = Lab::new();
+        lab.make(&json!({
+            "interfaces": [
+                {
+                    "name": "eth1.5", "type": "vlan", "state": "up",
+                    "vlan": {"base-iface": "eth1", "id": 5}, "ipv4": address("192.0.2.1", 24)
+                },
+                {
+                    "name": "eth1.5.6", "type": "vlan", "state": "up",
+                    "vlan": {"base-iface": "eth1.5", "id": 6}
+                }
+            ],
+            "routes": {"config": [{
+                "destination": "198.51.100.0/24", "next-hop-interface": "eth1.5",
+                "next-hop-address": "192.0.2.9"
+            }]}
+        }));
+        let up = |name: &str| {
+            let flags = link(name)["flags"].clone();
+            flags.as_array().unwrap().contains(&json!("UP"))
+        };
+        let eth1 = |state: &str| json!({"interfaces": [{"name": "eth1", "type": "ethernet", "state": state}]});
+        let (planned, _) = lab.plan(&eth1("down"));
+        for line in [
+            "~ interfaces[eth1.5].state: up -> down",
+            "~ interfaces[eth1.5.6].state: up -> down",
+            "- routes.config[198.51.100.0/24 via 192.0.2.9 dev eth1.5]",
+        ] {
+            assert!(planned.contains(line), "{planned}");
+        }
+        lab.make(&eth1("down"));
+        assert!(!up("eth1.5") && !up("eth1.5.6") && !has_route("198.51.100.0/24", "main"));
+        lab.make(&eth1("up"));
+        assert!(up("eth1.5") && up("eth1.5.6"));
+    });
+}
+
 #[test]
 fn vlans_and_their_bases_change_the_mtu_in_an_order_that_the_kernel_takes() {
     let vlan = Capability::Link("vlan");

@@ -170,7 +170,7 @@ async fn a_change_is_made_once_told_and_taken_back() {
         .unwrap_err();
     for expected in [
         "interfaces[eth1].ipv4.address",
-        "/run/policy.yaml: NetworkAttachmentDefinition a is skipped: it says nothing of a host's network",
+        "/run/policy.yaml: NetworkAttachmentDefinition a (k8s.cni.cncf.io/v1) is skipped: it says nothing of a host's network",
     ] {
         assert!(of_policy.contains(expected), "{of_policy}");
     }

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use weft_testenv::host_lab::{Host, HostLab, Installation, agent};
+use weft_testenv::host_lab::{Capability, Host, HostLab, Installation, agent, capabilities};
 
 use crate::on_hosts::agent::support::{
     addresses, link, planned, wait_as_planned, wait_policy, wait_until,
@@ -213,6 +213,73 @@ async fn a_removal_is_planned_made_and_leaves_nothing_to_do() {
         let again = run("plan").await;
         assert!(again.contains("Nothing would change"), "{desired}\n{again}");
     }
+}
+
+/// nmstate deletes a bond that is to be down, and NetworkManager leaves the VLANs of a card alone.
+#[tokio::test]
+async fn a_base_that_is_set_down_takes_along_what_the_plan_says() {
+    let lacking = capabilities::lacking(&[Capability::Link("bond"), Capability::Link("vlan")]);
+    if !lacking.is_empty() {
+        return capabilities::skip("a_base_that_is_set_down", &lacking);
+    }
+    let lab = HostLab::builder().hosts(1).cards(4).start().await.unwrap();
+    let host = lab.host("node-1").unwrap();
+    let program = agent::program().unwrap().display().to_string();
+    let vlan = |name: &str, base: &str, ip: &str| {
+        json!({
+            "name": name, "type": "vlan", "state": "up", "vlan": {"base-iface": base, "id": 5},
+            "ipv4": {
+                "enabled": true, "dhcp": false, "address": [{"ip": ip, "prefix-length": 24}]
+            },
+            "ipv6": {"enabled": false}
+        })
+    };
+    let bond = json!({
+        "name": "bond0", "type": "bond", "state": "up", "ipv4": {"enabled": false},
+        "ipv6": {"enabled": false}, "link-aggregation": {"mode": "active-backup", "port": ["eth2"]}
+    });
+    let all = json!({
+        "interfaces": [
+            {"name": "eth1", "type": "ethernet", "state": "up"}, bond,
+            vlan("eth1.5", "eth1", "172.31.5.50"), vlan("bond0.5", "bond0", "172.31.6.50")
+        ],
+        "routes": {"config": [{
+            "destination": "198.51.100.0/24", "next-hop-interface": "bond0.5",
+            "next-hop-address": "172.31.6.1"
+        }]}
+    });
+    let of_bond = [
+        "- interfaces[bond0.5]\n",
+        "- routes.config[198.51.100.0/24 via 172.31.6.1 dev bond0.5]",
+    ];
+    let down = |name: &str, kind: &str| json!({"interfaces": [{"name": name, "type": kind, "state": "down"}]});
+    for (desired, lines) in [
+        (all, &["+ interfaces[bond0.5]: vlan"][..]),
+        (
+            down("eth1", "ethernet"),
+            &["~ interfaces[eth1].state: up -> down"],
+        ),
+        (down("bond0", "bond"), &of_bond),
+    ] {
+        std::fs::write(host.file("/run/state.json"), desired.to_string()).unwrap();
+        let run = async |command: &str| {
+            let command = format!(
+                "{program} --probe-seconds 4 --probe-dns-host nowhere.invalid {command} -f /run/state.json 2>&1"
+            );
+            host.exec(&["sh", "-c", &format!("{command} || echo exit code $?")])
+                .await
+                .unwrap()
+        };
+        let plan = run("plan").await;
+        for line in lines {
+            assert!(plan.contains(line), "{desired}\n{plan}");
+        }
+        let expected = planned(host, "/run/state.json").await;
+        let applied = run("apply").await;
+        assert!(applied.contains("Changed: "), "{desired}\n{applied}");
+        wait_as_planned(host, &expected, &desired.to_string()).await;
+    }
+    assert_eq!(addresses(host, "eth1.5").await, ["172.31.5.50"]);
 }
 
 #[tokio::test]
