@@ -160,7 +160,7 @@ impl Failure {
     /// After an outage one more try is. A second of such `outages` is more than chance: a switch can
     /// need longer than the agent waits after each change.
     pub fn is_harmless(&self, outages: u32) -> bool {
-        !self.has_cut_off() && !(self.is_outage && outages >= 2)
+        !(self.has_cut_off() || self.is_outage && outages >= 2)
     }
 
     /// Reports whether another try may succeed, and is worth it: what nmstate does not accept, it will

@@ -1,5 +1,5 @@
-//! What has failed for good and is not tried again as it was asked for, in the agent's folder:
-//! another process must not cut the node off once more.
+//! Requests that have failed for good and are not tried again, in the agent's folder: another process
+//! must not cut the node off once more.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,7 @@ use crate::state_dir::{Error, StateDir};
 
 const FILE: &str = "given-up.json";
 
-/// What an owner asks for. Another wish is another request, and so is another value of the
-/// annotation.
+/// A request of an owner. Another wish is another request, and so is another value of the annotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// The generation of a policy and the values of the node for it, or the node's own desired state.

@@ -71,7 +71,7 @@ pub struct Change {
 /// One of the owners of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asker {
-    /// What it asks for.
+    /// The wish, and how often.
     pub request: Request,
     /// The probes that it brings.
     pub probes: Vec<Target>,
