@@ -709,6 +709,7 @@ fn the_table_of_weft_explain_has_each_reason_of_the_code_and_no_other() {
         weft_api::node_network::NODE_CONDITION,
         weft_api::node_network::ROLLBACK_INCOMPLETE,
         weft_node_network::kernel_subset::KERNEL,
+        weft_node_network::normalise::FILTERED,
     ] {
         words.insert(word.to_owned());
     }
