@@ -9,6 +9,7 @@ use weft_api::placement::Condition;
 use weft_plan::{
     Drift, drift, dropped, escape,
     health::{self, Cause, Health},
+    resisting,
 };
 
 /// The type of the condition that sums up all others.
@@ -373,7 +374,7 @@ pub fn fields_dropped(previous: &[Condition], message: &str, now: Timestamp) -> 
 /// The condition of a PlacementAPI some of whose objects others keep different. It comes after the
 /// steps, too. `None` if there are no such objects.
 pub fn drifted(previous: &[Condition], drift: &[Drift], now: Timestamp) -> Option<Condition> {
-    let reasons = drift::resisting(drift);
+    let reasons = resisting(drift);
     let (reason, _) = reasons.first()?;
     let texts: Vec<_> = reasons.iter().map(|(_, text)| text.as_str()).collect();
     let message = escape::text(&texts.join("\n")).into_owned();

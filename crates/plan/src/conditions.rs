@@ -7,6 +7,7 @@ use serde_json::Value;
 use weft_api::Condition;
 
 use crate::{
+    Deviation, Drift,
     drift::{self, PAUSE_ANNOTATION},
     escape,
     health::whole_seconds,
@@ -202,10 +203,35 @@ fn drifted(report: &Report) -> Verdict {
             format!("{count} and {verb} left so, since {why}: {names}"),
         ));
     }
-    parts.extend(drift::resisting(&report.drift));
+    parts.extend(resisting(&report.drift));
     let reason = parts.first().map(|(reason, _)| *reason).unwrap_or_default();
     let texts: Vec<_> = parts.into_iter().map(|(_, text)| text).collect();
     verdict(true, reason, texts.join("\n"))
+}
+
+/// Returns the reasons of the condition Drifted with their messages, for the objects whose repairs do
+/// not last.
+#[must_use]
+pub fn resisting(drift: &[Drift]) -> Vec<(&'static str, String)> {
+    let (altered, contested): (Vec<_>, Vec<_>) = drift
+        .iter()
+        .filter(|drift| !drift.is_asked_for())
+        .cloned()
+        .partition(|drift| matches!(drift.deviation, Deviation::Altered { .. }));
+    let mut reasons = Vec::new();
+    if !altered.is_empty() {
+        let (count, names) = (drift::count(&altered), drift::human(&altered));
+        reasons.push(("Altered", format!(
+            "{count}, because an admission policy or webhook changes what Weft applies. Weft applies it again when a policy or webhook changes, and after pauses of up to 5 minutes where it cannot see that: {names}"
+        )));
+    }
+    if !contested.is_empty() {
+        let (count, names) = (drift::count(&contested), drift::human(&contested));
+        reasons.push(("Contested", format!(
+            "{count}, because another client writes a field again each time. Weft repairs it after pauses of up to 5 minutes, until the other one stops: {names}"
+        )));
+    }
+    reasons
 }
 
 /// Reports whether the resource asks for something that a pause keeps from being done.
@@ -456,7 +482,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::{
-        Deviation, Difference, Drift, ObjectKey, Problem, Refusal, What, kinds,
+        Difference, ObjectKey, Problem, Refusal, What, kinds,
         report::{Blocked, Failure, UnitReport, WorkloadReport},
     };
     use serde_json::json;

@@ -302,31 +302,6 @@ impl Deviation {
     }
 }
 
-/// Returns the reasons of the condition Drifted with their messages, for the objects whose repairs do
-/// not last.
-#[must_use]
-pub fn resisting(drift: &[Drift]) -> Vec<(&'static str, String)> {
-    let (altered, contested): (Vec<_>, Vec<_>) = drift
-        .iter()
-        .filter(|drift| !drift.is_asked_for())
-        .cloned()
-        .partition(|drift| matches!(drift.deviation, Deviation::Altered { .. }));
-    let mut reasons = Vec::new();
-    if !altered.is_empty() {
-        let (count, names) = (count(&altered), human(&altered));
-        reasons.push(("Altered", format!(
-            "{count}, because an admission policy or webhook changes what Weft applies. Weft applies it again when a policy or webhook changes, and after pauses of up to 5 minutes where it cannot see that: {names}"
-        )));
-    }
-    if !contested.is_empty() {
-        let (count, names) = (count(&contested), human(&contested));
-        reasons.push(("Contested", format!(
-            "{count}, because another client writes a field again each time. Weft repairs it after pauses of up to 5 minutes, until the other one stops: {names}"
-        )));
-    }
-    reasons
-}
-
 /// Returns how many objects drifted, as the begin of a sentence.
 pub(crate) fn count(drift: &[Drift]) -> String {
     match drift.len() {

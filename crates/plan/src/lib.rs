@@ -45,7 +45,7 @@ pub use certificate::{Certificate, Lifetime, Lifetimes, LifetimesError};
 pub use choice::NotAChoice;
 pub use cni_report::CniReport;
 pub use compare::{Difference, What, compare, pod_template_changes, quantity};
-pub use conditions::{conditions, own_condition};
+pub use conditions::{conditions, own_condition, resisting};
 pub use decision::{
     Decision, DriftPolicy, FieldChange, Input, LogLevel, Notice, Problem, Refusal, Wait,
 };
