@@ -86,8 +86,10 @@ fn default_placement() -> (Value, Value) {
     let unschedulable = json!({
         "key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"
     });
+    // The original writes an affinity always: its type is no pointer.
     let workloads = json!({
-        "nodeSelector": {"kubernetes.io/os": "linux"}, "tolerations": [unschedulable]
+        "nodeSelector": {"kubernetes.io/os": "linux"}, "affinity": {},
+        "tolerations": [unschedulable]
     });
     (infra, workloads)
 }
