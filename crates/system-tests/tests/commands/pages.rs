@@ -271,7 +271,7 @@ async fn from_cluster_network_operator() {
         resource: (kinds::NETWORK_CONFIG, "default"),
         ..Default::default()
     };
-    let mut cluster = Cluster::start(options).await;
+    let cluster = Cluster::start(options).await;
     let (namespace, name) = (
         "openshift-cluster-network-operator",
         "cluster-network-operator",
@@ -300,8 +300,26 @@ async fn from_cluster_network_operator() {
 
     page.run(&cluster, "Before").await;
     page.run(&cluster, "Switch").await;
-    cluster.read_operator().await;
-    let operator = Operator::start_default(&cluster).await;
+    let images = [
+        ("NODE_IMAGE", "registry.example/node:v4"),
+        ("HYPERSHIFT_IMAGE", "registry.example/hypershift:v4"),
+    ];
+    let deployed = cluster.get(kinds::DAEMON_SET, namespace, name).await;
+    let container = &deployed.unwrap()["spec"]["template"]["spec"]["containers"][0];
+    for (variable, image) in images {
+        let taken_over = json!({"name": variable, "value": image});
+        let variables = container["env"].as_array().unwrap();
+        assert!(variables.contains(&taken_over), "{container:#}");
+    }
+    // Its arguments name a file of a node.
+    let operator = Operator::start(
+        &cluster,
+        OperatorOptions {
+            environment: &images,
+            ..Default::default()
+        },
+    )
+    .await;
     page.run(&cluster, "What you will see").await;
     let sdn = cluster.get(kinds::DAEMON_SET, "openshift-sdn", "sdn").await;
     let container = &sdn.unwrap()["spec"]["template"]["spec"]["containers"][0];
