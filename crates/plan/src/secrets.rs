@@ -1,8 +1,8 @@
 //! Secrets in what people see: the fields that hold them, and the text in their place.
 //!
 //! Everything that shows values uses this module: plans, graphs, the agent's commands, reports of
-//! hosts, differences of objects, and `weft report`. It is for showing only. Nobody applies, stores
-//! or compares what comes from [`masked`].
+//! hosts, differences of objects, and `weft report`. It is for showing only: no part of Weft
+//! applies, stores or compares what comes from [`masked`].
 //!
 //! # The rule
 //! A field holds a secret if its name, in lower case and without signs and blanks, ends in one of

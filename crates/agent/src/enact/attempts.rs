@@ -96,8 +96,8 @@ impl Attempts {
         }
     }
 
-    /// One more try has failed. Returns how many that makes. `earlier` are those of a process before
-    /// this one.
+    /// One more try has failed. Returns how many that makes, and whether there is another. `earlier`
+    /// are those of a process before this one.
     pub fn failed(
         &mut self,
         owner: &Owner,
@@ -105,7 +105,7 @@ impl Attempts {
         earlier: u32,
         retries: Retries,
         now: Instant,
-    ) -> u32 {
+    ) -> (u32, bool) {
         let known = self.tries.get(owner);
         let (earlier, outages) = match known {
             Some(tries) if tries.of == *request => (tries.count, tries.outages),
@@ -121,7 +121,7 @@ impl Attempts {
         };
         self.tries.insert(owner.clone(), tries);
         self.given_up.forget(owner);
-        count
+        (count, count < retries.max)
     }
 
     /// Notes that the last try was an outage. Returns how many of this request were.
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_double() {
+    fn waits_double_and_end() {
         let retries = Retries {
             max: 4,
             initial: Duration::from_secs(1),
@@ -212,8 +212,9 @@ mod tests {
         };
         let (mut attempts, now) = (Attempts::default(), Instant::now());
         let first = request(1, None);
-        for (count, seconds) in [(1, 1), (2, 2), (3, 3), (4, 3)] {
-            assert_eq!(attempts.failed(&owner(), &first, 0, retries, now), count);
+        for (count, seconds, again) in [(1, 1, true), (2, 2, true), (3, 3, true), (4, 3, false)] {
+            let failed = attempts.failed(&owner(), &first, 0, retries, now);
+            assert_eq!(failed, (count, again));
             assert_eq!(
                 attempts.wait(&owner(), &first, now),
                 Some(Duration::from_secs(seconds))
@@ -228,11 +229,15 @@ mod tests {
     fn another_request_starts_again() {
         let retries = Retries::default();
         let (mut attempts, now) = (Attempts::default(), Instant::now());
-        let mut failed = |request: &Request| attempts.failed(&owner(), request, 7, retries, now);
-        assert_eq!(failed(&request(1, None)), 8, "a process before has tried");
-        assert_eq!(failed(&request(1, None)), 9);
-        assert_eq!(failed(&request(2, None)), 1);
-        assert_eq!(failed(&request(2, Some("now"))), 1);
+        let mut failed = |request: &Request| attempts.failed(&owner(), request, 3, retries, now);
+        assert_eq!(
+            failed(&request(1, None)),
+            (4, true),
+            "another process has tried"
+        );
+        assert_eq!(failed(&request(1, None)), (5, false));
+        assert_eq!(failed(&request(2, None)), (1, true));
+        assert_eq!(failed(&request(2, Some("now"))), (1, true));
         assert_eq!(attempts.wait(&owner(), &request(2, None), now), None);
     }
 

@@ -436,10 +436,16 @@ mod tests {
             !outage.may_pass(2),
             "a slow switch port answers late each time"
         );
+        assert!(!cut_off.is_harmless(0) && outage.is_harmless(1) && !outage.is_harmless(2));
         let left = cut_off.not_rolled_back(&Failure::new(Phase::Rollback, "no"));
         assert!(!left.may_pass(1));
         let late = Failure::new(Phase::Apply, "the lease did not come");
         assert!(late.may_pass(0));
+        let refused = Failure::said(ErrorKind::InvalidArgument, "no such port");
+        assert!(
+            refused.is_harmless(0),
+            "the node's own state waits for a card"
+        );
         assert!(!late.on_lifeline("this changes eth0").may_pass(0));
     }
 

@@ -385,7 +385,7 @@ mod tests {
         .unwrap();
         assert!(!ghost.is_alive("2026-01-01T00:05:01Z".parse().unwrap()));
         let timeless = json!({"spec": {"holderIdentity": "ghost", "leaseDurationSeconds": 30}});
-        let timeless = leader_of(&timeless).expect("somebody holds it");
+        let timeless = leader_of(&timeless).expect("it has a holder");
         assert!(!timeless.is_alive("2026-01-01T00:00:00Z".parse().unwrap()));
     }
 

@@ -54,7 +54,7 @@ impl Seen {
         self.lock().remove(object);
     }
 
-    /// Forgets the objects that nobody wants any more.
+    /// Forgets the objects that the operator does not want any more.
     pub(crate) fn retain(&self, is_wanted: impl Fn(&ObjectKey) -> bool) {
         self.lock().retain(|object, _| is_wanted(object));
     }
@@ -242,17 +242,24 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_another_client_removed_is_named_and_a_new_wish_is_not() {
-        let (gone, nobody) = ([missing("data.k")], json!({}));
+    fn a_field_that_another_client_removed_is_named_and_a_new_one_is_not() {
+        let (gone, unowned_object) = ([missing("data.k")], json!({}));
         let removed = "repaired ConfigMap n/c: data.k is missing instead of \"ours\", removed by another client";
-        assert_eq!(says(&gone, &nobody, Last::Right).as_deref(), Some(removed));
-        assert_eq!(says(&gone, &nobody, Last::Other), None, "a new version");
-        assert_eq!(says(&gone, &nobody, Last::Never), None, "a restart");
+        assert_eq!(
+            says(&gone, &unowned_object, Last::Right).as_deref(),
+            Some(removed)
+        );
+        assert_eq!(
+            says(&gone, &unowned_object, Last::Other),
+            None,
+            "a new version"
+        );
+        assert_eq!(says(&gone, &unowned_object, Last::Never), None, "a restart");
         let unowned = Difference {
             path: "data.k".to_owned(),
             what: What::Unowned,
         };
-        assert_eq!(says(&[unowned], &nobody, Last::Right), None);
+        assert_eq!(says(&[unowned], &unowned_object, Last::Right), None);
     }
 
     #[test]

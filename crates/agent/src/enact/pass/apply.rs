@@ -332,7 +332,7 @@ impl Pass<'_> {
             let (retries, attempts) = (self.enactor.settings.retries, &mut self.enactor.attempts);
             let now = Instant::now();
             let earlier = item.wish.earlier_tries();
-            let count = attempts.failed(&owner, &request, earlier, retries, now);
+            let (count, again) = attempts.failed(&owner, &request, earlier, retries, now);
             let counts = BTreeMap::from([(item.wish.generation.to_string(), i64::from(count))]);
             item.wish_retry_count(counts);
             let outages = match failure.is_outage {
@@ -340,7 +340,7 @@ impl Pass<'_> {
                 false => 0,
             };
             let outcome = status::outcome(failure);
-            let state = if count < retries.max && failure.may_pass(outages) {
+            let state = if again && failure.may_pass(outages) {
                 waits.push(attempts.wait(&owner, &request, now).unwrap_or_default());
                 let message = retrying(&item.wish.policy, &failure.to_string(), count, retries.max);
                 State::Retrying { message }
