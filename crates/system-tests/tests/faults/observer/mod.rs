@@ -15,9 +15,9 @@
 //! | `policies.rs` | policies of the nodes' networks, whose agents the test plays |
 //! | `verdict.rs` | the rules by which status and the tools agree with a truth |
 //!
-//! There are 25 actions and faults, the same ones in each run, so that only a change of the code can make the
-//! test fail. With `WEFT_EXHAUSTIVE=1` there are 1,000, and as many as `WEFT_TRIALS` says if it is
-//! set. Each of these runs draws others, and `WEFT_SEED` repeats one.
+//! Each change must pass 25 actions and faults, the same ones in each run, so that only a change of the
+//! code can make the test fail. The other test draws 100 in each run, with `WEFT_EXHAUSTIVE=1` 1,000,
+//! and as many as `WEFT_TRIALS` says if it is set. `WEFT_SEED` repeats one.
 
 mod actions;
 mod deeds;
@@ -39,27 +39,33 @@ use world::World;
 /// The seed of the sample.
 const SAMPLE: u64 = 1;
 
-/// Returns whether this is the sample, and the number of actions.
-fn trials() -> (bool, usize) {
+/// Returns the number of actions that are drawn.
+fn trials() -> usize {
     match std::env::var("WEFT_TRIALS") {
-        Ok(text) => (false, text.parse().expect("WEFT_TRIALS is a number")),
-        Err(_) if is_exhaustive() => (false, 1000),
-        Err(_) => (true, 25),
+        Ok(text) => text.parse().expect("WEFT_TRIALS is a number"),
+        Err(_) if is_exhaustive() => 1000,
+        Err(_) => 100,
     }
 }
 
-#[tokio::test]
-async fn status_and_tools_say_what_an_outside_observer_finds() {
-    let (is_sample, trials) = trials();
-    let seed = match is_sample && std::env::var_os("WEFT_SEED").is_none() {
-        true => SAMPLE,
-        false => seed(),
-    };
+async fn observe(test: &str, seed: u64, trials: usize) {
     let mut random = StdRng::seed_from_u64(seed);
-    let mut world = World::start(seed).await;
+    let mut world = World::start(test, seed).await;
     world.settle().await;
     while world.taken < trials {
         world.step(&mut random).await;
     }
     world.end().await;
+}
+
+#[tokio::test]
+async fn status_and_tools_say_what_an_outside_observer_finds() {
+    let test = "status_and_tools_say_what_an_outside_observer_finds";
+    observe(test, SAMPLE, 25).await;
+}
+
+#[tokio::test]
+async fn status_and_tools_say_so_after_random_actions() {
+    let test = "status_and_tools_say_so_after_random_actions";
+    observe(test, seed(), trials()).await;
 }

@@ -89,7 +89,7 @@ pub struct World {
 
 impl World {
     /// Starts a cluster with all domains, and creates a resource of each of them.
-    pub async fn start(seed: u64) -> Self {
+    pub async fn start(test: &str, seed: u64) -> Self {
         let stuck = |(image, state): (&str, Stuck)| {
             Stage::stuck(Pods::with_image(&format!("^{image}")), state)
         };
@@ -105,7 +105,6 @@ impl World {
         let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
         let operator = Operator::start_via(&cluster, &proxy).await;
         let user = cluster.operator_user();
-        let test = "status_and_tools_say_what_an_outside_observer_finds";
         let world = Self {
             renderer: Renderer::of(&cluster).await,
             has_mutating_policies: resistance::serves_policies(&cluster, test).await,

@@ -431,6 +431,33 @@ async fn a_failed_change_of_the_card_that_the_node_needs_is_tried_once() {
     );
 }
 
+/// The kernel still sends from the old address, which nothing answers, until it gives up after half a
+/// minute.
+#[tokio::test]
+async fn status_follows_a_change_of_the_nodes_own_address() {
+    let (weft, agent) = installation().await;
+    let host = weft.host("node-1").unwrap();
+    let before = addresses(host, "eth0").await;
+    let desired = json!({"interfaces": [{"name": "eth0", "type": "ethernet", "state": "up",
+        "ipv4": {
+            "enabled": true, "dhcp": false,
+            "address": [{"ip": "172.31.0.77", "prefix-length": 24}]
+        }}]});
+    weft.apply(&policy("moved", json!({"desiredState": desired})))
+        .await
+        .unwrap();
+    wait_policy(&weft, "moved", "Available").await;
+    let after = addresses(host, "eth0").await;
+    assert!(after.contains(&"172.31.0.77".to_owned()) && before != after);
+    // Neither the kernel nor a keep-alive has ended the connections.
+    let log = std::fs::read_to_string(agent.log()).unwrap();
+    assert!(log.contains("has this address no more"), "{log}");
+    wait_reported(&weft, "node-1", "eth0", |eth0| {
+        eth0["ipv4"].to_string().contains("172.31.0.77")
+    })
+    .await;
+}
+
 /// The agent reads the objects before a change, and a change can last.
 #[tokio::test]
 async fn a_policy_that_goes_while_another_one_fails_is_not_applied() {
