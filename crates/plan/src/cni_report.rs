@@ -76,17 +76,21 @@ impl CniReport {
     /// Reads the report of a pod's init containers, if there is one. While they wait for the next
     /// run, the report of their last run counts.
     pub fn of_pod(pod: &Value) -> Option<Self> {
-        let containers = pod["status"]["initContainerStatuses"].as_array()?;
-        let states = containers
-            .iter()
-            .flat_map(|container| [&container["state"], &container["lastState"]]);
-        states
-            .filter_map(|state| state["terminated"]["message"].as_str())
-            .find_map(Self::parse)
+        reports(pod).find_map(Self::parse)
     }
 }
 
-fn truncate(text: &mut String, bytes: usize) {
+/// The termination messages of a pod's init containers.
+pub(crate) fn reports(pod: &Value) -> impl Iterator<Item = &str> {
+    let containers = pod["status"]["initContainerStatuses"].as_array();
+    let states = containers
+        .into_iter()
+        .flatten()
+        .flat_map(|container| [&container["state"], &container["lastState"]]);
+    states.filter_map(|state| state["terminated"]["message"].as_str())
+}
+
+pub(crate) fn truncate(text: &mut String, bytes: usize) {
     if text.len() > bytes {
         let end = (0..=bytes)
             .rev()

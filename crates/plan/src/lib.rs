@@ -30,6 +30,7 @@ mod object;
 mod object_set;
 mod owner;
 mod patch;
+mod plugins_report;
 mod process;
 pub mod report;
 mod rest;
@@ -64,6 +65,7 @@ pub use object::{
 pub use object_set::ObjectSet;
 pub use owner::{COMPONENT_LABEL, OWNER_LABEL, Owner, is_kept_for_ever, manager, owned};
 pub use patch::{ADOPT_ANNOTATION, leave_patch, release_patch, take_patch};
+pub use plugins_report::PluginsReport;
 pub use process::{ProcessSettings, ServerTls};
 pub use rest::is_at_rest;
 pub use step::{Step, is_immutable, step};

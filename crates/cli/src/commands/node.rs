@@ -3,6 +3,7 @@
 use std::{
     fs::OpenOptions,
     io::Write,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -16,9 +17,12 @@ use kube::{
     runtime::{WatchStreamExt, watcher},
 };
 use serde_json::Value;
-use weft_host::{CniType, NetworkList, conf_dir};
+use weft_host::{
+    CniType, NetworkList, conf_dir,
+    plugins::{self, Owner, Replace},
+};
 use weft_operands::duration;
-use weft_plan::{CniReport, kinds};
+use weft_plan::{CniReport, PluginsReport, kinds};
 use weft_runtime::api_server::{client, fence::Fence};
 
 use crate::output;
@@ -34,6 +38,7 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     CniConfig(CniConfig),
+    CniPlugins(CniPlugins),
     Mtu(Mtu),
 }
 
@@ -41,6 +46,7 @@ enum Command {
 pub fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Command::CniConfig(args) => args.run(),
+        Command::CniPlugins(args) => args.run(),
         Command::Mtu(Mtu { output }) => {
             let found = weft_host::default_mtu()?;
             match output {
@@ -103,6 +109,107 @@ struct CniConfig {
     /// service account
     #[arg(long, value_name = "FILE")]
     url_only_kubeconfig: Option<PathBuf>,
+}
+
+/// Install CNI plugins on this node, next to those that it has: a plugin of another owner stays as it
+/// is. It prints its findings as one line of JSON, which is the container's termination message
+#[derive(clap::Args)]
+struct CniPlugins {
+    /// The directory with the plugins to install
+    #[arg(long, value_name = "DIR")]
+    from: PathBuf,
+    /// Where the container runtime finds CNI plugins
+    #[arg(long, default_value = "/opt/cni/bin", value_name = "DIR")]
+    to: PathBuf,
+    /// The names of the plugins, separated by commas [default: all in --from]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = plugin_name)]
+    plugins: Vec<String>,
+    /// The plugins to write
+    #[arg(long, value_enum, default_value = "newer")]
+    install: Install,
+    /// The container's termination message. Written to only if it is there
+    #[arg(long, default_value = "/dev/termination-log", value_name = "FILE")]
+    report: PathBuf,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Install {
+    /// Those that the node lacks
+    Missing,
+    /// Those too of which it has an older version that this command installed
+    Newer,
+}
+
+/// The longest name of a file (`NAME_MAX`), less that under which the plugin arrives.
+const PLUGIN_NAME: usize = 248;
+
+fn plugin_name(text: &str) -> Result<String, String> {
+    let is_name = !text.is_empty()
+        && text.len() <= PLUGIN_NAME
+        && !text.starts_with(['.', '-'])
+        && !text.contains('/');
+    is_name.then(|| text.to_owned()).ok_or_else(|| {
+        format!("{text:?} is no name of a plugin: write the name of a file in --from, for example macvlan")
+    })
+}
+
+impl CniPlugins {
+    fn run(&self) -> Result<ExitCode> {
+        let mut report = PluginsReport::default();
+        let done = self.work(&mut report);
+        report.error = done.as_ref().err().map(|error| format!("{error:#}"));
+        output::print(&format!("{}\n", report.to_line()))?;
+        tell(&self.report, &report.to_line())
+            .with_context(|| format!("the report {} cannot be written", self.report.display()))?;
+        done.map(|()| ExitCode::SUCCESS)
+    }
+
+    fn work(&self, report: &mut PluginsReport) -> Result<()> {
+        let names = if self.plugins.is_empty() {
+            programs(&self.from)
+                .with_context(|| format!("{} cannot be read: see --from", self.from.display()))?
+        } else {
+            self.plugins.clone()
+        };
+        if names.is_empty() {
+            bail!("{} holds no plugin: see --from", self.from.display());
+        }
+        let replace = match self.install {
+            Install::Missing => Replace::Nothing,
+            Install::Newer => Replace::Older,
+        };
+        let found = plugins::install(&self.from, &self.to, &names, replace).with_context(|| {
+            format!(
+                "a CNI plugin cannot be installed in {}, where the container runtime looks for them: see --to",
+                self.to.display()
+            )
+        })?;
+        for plugin in found {
+            let version = plugin.version.unwrap_or_default();
+            let (words, part) = match plugin.owner {
+                Owner::Installed => ("installed", &mut report.cni_plugins),
+                Owner::Kept => ("is there already", &mut report.cni_plugins),
+                Owner::Other => ("the node has its own", &mut report.of_others),
+            };
+            output::say(format!("{} {version}: {words}", plugin.name).as_str());
+            part.insert(plugin.name, version);
+        }
+        Ok(())
+    }
+}
+
+/// The programs in a directory, by name.
+fn programs(directory: &Path) -> std::io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let file = std::fs::metadata(entry.path())?;
+        if file.is_file() && file.permissions().mode() & 0o111 != 0 {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use weft_plan::CniReport;
+use weft_plan::{CniReport, PluginsReport};
 use weft_system_tests::command_line::Run;
 use weft_testenv::{ControlPlane, Lent};
 
@@ -339,4 +339,79 @@ fn a_name_that_no_container_runtime_reads_is_refused() {
         "{}",
         run.stderr
     );
+}
+
+/// `weft node cni-plugins` with these arguments. `from` and `bin`, which is that of the node, are in
+/// this folder.
+fn cni_plugins(folder: &Path, from: &str, more: &[&str]) -> (Run, PluginsReport) {
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (from, to, report) = (path(from), path("bin"), path("report"));
+    // As the kubelet makes it.
+    fs::write(&report, "").unwrap();
+    let mut arguments = vec!["node", "cni-plugins", "--from", &from, "--to", &to];
+    arguments.extend(["--report", &report]);
+    arguments.extend(more);
+    let run = weft_system_tests::command_line::weft(folder, &arguments);
+    let text = fs::read_to_string(&report).unwrap();
+    assert_eq!(text, run.stdout.trim_end(), "{}", run.stderr);
+    let report = PluginsReport::parse(&text).unwrap_or_else(|| panic!("{text:?} {}", run.stderr));
+    (run, report)
+}
+
+/// The plugins are files that print nothing, as those of some distributions do.
+#[test]
+fn cni_plugins_are_installed_next_to_those_of_the_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let put = |name: &str, content: &str| {
+        fs::write(path(name), format!("#!/bin/sh\n# {content}\n")).unwrap();
+        fs::set_permissions(path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    fs::create_dir(path("offered")).unwrap();
+    for name in ["bridge", "macvlan", "static"] {
+        put(&format!("offered/{name}"), "ours");
+    }
+
+    // The folder of the node is not there.
+    let (run, report) = cni_plugins(folder.path(), "offered", &[]);
+    assert_eq!(run.code, 2);
+    let error = report.error.unwrap();
+    let bin = path("bin");
+    let why = format!(
+        "a CNI plugin cannot be installed in {}, where the container runtime looks for them: see --to",
+        bin.display()
+    );
+    assert!(error.starts_with(&why) && run.stderr.contains(&why), "{error}");
+
+    fs::create_dir(&bin).unwrap();
+    put("bin/bridge", "of the distribution");
+    let (run, report) = cni_plugins(folder.path(), "offered", &["--plugins", "bridge,macvlan"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let names = |part: &std::collections::BTreeMap<String, String>| {
+        part.keys().cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(names(&report.cni_plugins), ["macvlan"]);
+    assert_eq!(names(&report.of_others), ["bridge"]);
+    let bridge = fs::read_to_string(path("bin/bridge")).unwrap();
+    assert!(bridge.contains("of the distribution"), "{bridge}");
+    assert!(!path("bin/static").exists(), "it was not asked for");
+
+    // Without names, all of them.
+    let (run, report) = cni_plugins(folder.path(), "offered", &["--install", "missing"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(names(&report.cni_plugins), ["macvlan", "static"]);
+    assert!(path("bin/static").exists());
+
+    for name in ["../etc/passwd", ".hidden", "-x", ""] {
+        let plugins = format!("--plugins={name}");
+        let run = weft_system_tests::command_line::weft(
+            folder.path(),
+            &["node", "cni-plugins", "--from=offered", &plugins],
+        );
+        let is_refused = run.code == 2 && run.stderr.contains("is no name of a plugin");
+        assert!(is_refused, "{}", run.stderr);
+    }
+    fs::create_dir(path("empty")).unwrap();
+    let (run, report) = cni_plugins(folder.path(), "empty", &[]);
+    assert!(run.code == 2 && report.error.unwrap().contains("holds no plugin"));
 }
