@@ -20,6 +20,15 @@ version_of_tree() { sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/
 # usage SCRIPT: its leading comment
 usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$1" >&2; }
 
+# need_room FOLDER GIB PURPOSE: ends the script if the disk of FOLDER, which need not exist yet, has less than this free
+need_room() {
+  local folder=$1 free
+  until [[ -d $folder ]]; do folder=$(dirname "$folder"); done
+  free=$(df --output=avail --block-size=1M "$folder" | tail -n 1 | tr -d ' ')
+  [[ $free =~ ^[0-9]+$ ]] || free=0
+  ((free >= $2 * 1024)) || die "$3 needs $2 GiB, and the disk of $folder has $free MiB free: make room there, or set ${4:?} to a folder on another disk"
+}
+
 # install_missing PROGRAM=PACKAGE...: installs the Debian packages of those programs (or files, if absolute) that are not there
 install_missing() {
   local pair missing=()

@@ -37,6 +37,7 @@ const wrong = [];
 // A page of a visitor. Errors, failed requests and requests to other hosts are findings.
 async function visitor(width, colorScheme) {
   const context = await browser.newContext({ viewport: { width, height: 844 }, colorScheme });
+  context.setDefaultTimeout(120_000);
   const page = await context.newPage();
   const note = (text) => wrong.push(`${width} ${colorScheme} ${page.url()}: ${text}`);
   page.on("console", (message) => message.type() === "error" && note(message.text()));

@@ -181,6 +181,14 @@ impl Operator {
         self.child.try_wait().unwrap()
     }
 
+    /// Ends with the operator. It waits for as long as that takes, so that something else that is
+    /// awaited at the same time has the limit.
+    pub async fn end(&mut self) {
+        while self.ended().is_none() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// Waits until it has ended.
     pub async fn wait(&mut self) -> ExitStatus {
         wait_until("the operator ends", async || {

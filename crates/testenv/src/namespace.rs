@@ -6,7 +6,8 @@
 #![allow(clippy::expect_used)]
 
 use std::{
-    process::Command,
+    io::Write,
+    process::{Command, Stdio},
     sync::{Once, mpsc},
     thread,
 };
@@ -55,6 +56,26 @@ pub fn ip(arguments: &str) {
     assert!(
         output.status.success(),
         "ip {arguments}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Runs `ip -batch` with these lines.
+///
+/// # Panics
+/// It fails.
+pub fn ip_batch(lines: &str) {
+    let mut child = Command::new("ip")
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("iproute2 is installed");
+    let written = child.stdin.take().map(|mut to| to.write_all(lines.as_bytes()));
+    let output = child.wait_with_output().expect("ip ends");
+    assert!(
+        output.status.success() && matches!(written, Some(Ok(()))),
+        "{lines}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
 }

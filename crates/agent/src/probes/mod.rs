@@ -25,7 +25,7 @@ use crate::host::{
 };
 
 /// How long choosing may take.
-const CHOICE: Duration = Duration::from_secs(5);
+pub const CHOICE: Duration = Duration::from_secs(5);
 /// How many echo requests the default gateway may leave without a reply before its link address
 /// counts instead.
 const ECHOES: u32 = 2;

@@ -300,3 +300,75 @@ fn a_version_is_prepared_in_all_files_that_have_it() {
         "{said}"
     );
 }
+
+/// A tree with the scripts that begin the tests, and nothing that they could test.
+fn scripts() -> tempfile::TempDir {
+    let tree = tempfile::tempdir().unwrap();
+    for folder in ["scripts", "testenv", "target"] {
+        fs::create_dir(tree.path().join(folder)).unwrap();
+    }
+    for script in ["setup", "test", "cache.bash", "tests.bash"] {
+        let name = format!("scripts/{script}");
+        fs::copy(root().join(&name), tree.path().join(&name)).unwrap();
+    }
+    tree
+}
+
+/// Without the variables of the run that this test is a part of.
+fn begin(tree: &Path, script: &str, variables: &[(&str, &str)]) -> (bool, String) {
+    let mut command = Command::new("/bin/bash");
+    // scripts/test takes no argument for the gate.
+    let argument = (script == "scripts/setup").then_some("test");
+    command.arg(script).args(argument).current_dir(tree);
+    for variable in ["CARGO_TARGET_DIR", "TMPDIR", "WEFT_CACHE", "K8S"] {
+        command.env_remove(variable);
+    }
+    output_of(command.envs(variables.iter().copied()))
+}
+
+#[test]
+fn tests_begin_only_where_there_is_room_for_them() {
+    let tree = scripts();
+    // No file has room there.
+    for (script, variable, words) in [
+        ("scripts/setup", "WEFT_CACHE", "programs that are built once"),
+        ("scripts/test", "CARGO_TARGET_DIR", "the build needs"),
+        ("scripts/test", "TMPDIR", "the data of control planes needs"),
+    ] {
+        let (good, said) = begin(tree.path(), script, &[(variable, "/proc/none/at/all")]);
+        let way = format!("or set {variable} to a folder on another disk");
+        let names_all = said.contains(words) && said.contains(&way) && said.contains("0 MiB free");
+        assert!(!good && names_all, "{script}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn a_second_run_of_the_tests_says_that_the_first_one_runs() {
+    let tree = scripts();
+    let first = fs::File::create(tree.path().join("target/test.lock")).unwrap();
+    rustix::fs::flock(&first, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let (good, said) = begin(tree.path(), "scripts/test", &[]);
+    let words = "another run of the tests has locked target/test.lock";
+    assert!(!good && said.contains(words), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn a_set_up_without_go_says_what_is_missing() {
+    let tree = scripts();
+    let programs = tempfile::tempdir().unwrap();
+    for program in ["cargo", "dirname", "df", "sed", "tail", "tr"] {
+        let path = std::env::var("PATH").unwrap();
+        let mut folders = path.split(':').map(|folder| Path::new(folder).join(program));
+        let found = folders.find(|file| file.exists()).unwrap();
+        std::os::unix::fs::symlink(found, programs.path().join(program)).unwrap();
+    }
+    let path = programs.path().to_str().unwrap();
+    let (good, said) = begin(tree.path(), "scripts/setup", &[("PATH", path)]);
+    assert!(!good, "{said}");
+    assert_eq!(
+        said.trim(),
+        "setup: go is missing: install Go 1.26 or later, then run this again"
+    );
+}

@@ -216,7 +216,7 @@ async fn the_network_survives_a_kill_at_any_write() {
             proxy.on_write(Match::any().user(USER), n, when, victim.kill());
             step.begin(&cluster).await;
             let was_killed = tokio::select! {
-                _ = operator.wait() => true,
+                () = operator.end() => true,
                 () = step.finish(&cluster) => {
                     let is_dying = writes(&proxy) >= n;
                     if is_dying {

@@ -56,7 +56,7 @@ async fn killed(
     proxy.on_write(Match::any().user(OPERATOR_USER), n, when, victim.kill());
     step.begin(cluster).await;
     let was_killed = tokio::select! {
-        _ = operator.wait() => true,
+        () = operator.end() => true,
         () = step.finish(cluster) => {
             // The last write of all finishes the step, and the kill that comes with it may be a
             // moment later.

@@ -278,7 +278,7 @@ async fn take(site: &Site<'_>, steps: [Step; 3]) -> ([usize; 3], usize) {
             }
             step.begin(site).await;
             let was_killed = tokio::select! {
-                _ = operator.wait() => true,
+                () = operator.end() => true,
                 () = step.finish(site, &users) => {
                     let is_dying = kill.is_some_and(|(n, _)| writes(&proxy) >= n);
                     if is_dying {

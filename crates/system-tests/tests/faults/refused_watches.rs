@@ -203,8 +203,7 @@ async fn a_refused_or_expired_watch_lists_again_at_once() {
         proxy.close_watches(&watches());
         refusal.wait_hits(open, PATIENCE).await.unwrap();
         refusal.remove();
-        wait_within(
-            Duration::from_secs(20),
+        wait_until(
             "everything is listed and watched again",
             async || {
                 let open_again = proxy.open_watches(&watches());

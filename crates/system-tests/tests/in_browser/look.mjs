@@ -24,6 +24,7 @@ const browser = await chromium.launch({ executablePath: `${folder}/chromium`, ar
 // Opens the file. Every error, dialog and request of the page is remembered.
 async function open(options = {}) {
   const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, ...options });
+  context.setDefaultTimeout(120_000);
   const page = await context.newPage();
   const noise = [];
   page.on("console", (message) => ["error", "warning"].includes(message.type()) && noise.push(message.text()));

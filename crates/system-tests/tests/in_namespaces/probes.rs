@@ -6,7 +6,7 @@ use nmstate::NetworkState;
 use tokio::time::Instant;
 use weft_agent::{
     host::{DNS_HOST, Machine, Means, Peer},
-    probes::{Prober, Target, WINDOW},
+    probes::{CHOICE, Prober, Target, WINDOW},
 };
 use weft_testenv::{
     namespace::{in_namespace, ip},
@@ -80,11 +80,9 @@ fn a_peer_out_of_reach_before_a_change_costs_time_once_and_counts_not() {
                 away.iter().all(|target| left_out.contains(&target)),
                 "{left_out:?}"
             );
-            assert!(
-                began.elapsed() < Duration::from_secs(9),
-                "{:?}",
-                began.elapsed()
-            );
+            // Four of them take all the time of a choice.
+            let took = began.elapsed();
+            assert!(took < 4 * CHOICE, "{took:?}");
         });
     });
 }
@@ -103,14 +101,14 @@ fn a_peer_to_which_no_route_leads_costs_no_time() {
             let took = began.elapsed();
             assert_eq!((&*choice.counted, &*choice.missing), (&[][..], &[][..]));
             assert_eq!(choice.left_out.len(), 4, "{:?}", choice.left_out);
-            assert!(took < Duration::from_secs(4), "{took:?}");
 
             // It counted at an earlier try, so its route may be about to come back.
             let counted = [tcp("192.0.2.9", 443)];
             let began = Instant::now();
             let choice = prober().choose(&host, &before, &[], &counted).await;
             assert_eq!(choice.missing.len(), 1, "{choice:?}");
-            assert!(began.elapsed() >= Duration::from_secs(4));
+            let waited = began.elapsed();
+            assert!(took < waited && waited >= CHOICE, "{took:?}, {waited:?}");
         });
     });
 }

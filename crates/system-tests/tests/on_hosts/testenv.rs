@@ -66,12 +66,9 @@ async fn hosts_have_a_network_and_change_it_by_network_manager() {
     assert_eq!(addresses_of(one, "eth0").await.unwrap(), ["172.31.0.11"]);
 
     // The gateway, the name server and each other.
-    one.exec(&["ping", "-c1", "-W5", "172.31.0.1"])
-        .await
-        .unwrap();
-    one.exec(&["ping", "-c1", "-W5", "172.31.0.12"])
-        .await
-        .unwrap();
+    for address in ["172.31.0.1", "172.31.0.12"] {
+        eventually(async || one.exec(&["ping", "-c1", "-W5", address]).await).await;
+    }
     assert!(
         one.exec(&["cat", "/etc/resolv.conf"])
             .await
@@ -255,9 +252,7 @@ async fn a_host_is_cut_off_the_api_server_and_nothing_else() {
         "ok",
         "the others are not cut off"
     );
-    one.exec(&["ping", "-c1", "-W5", "172.31.0.1"])
-        .await
-        .unwrap();
+    eventually(async || one.exec(&["ping", "-c1", "-W5", "172.31.0.1"]).await).await;
     lab.kubectl(&["create", "configmap", "after"])
         .await
         .unwrap();

@@ -376,7 +376,7 @@ async fn helm_installs_upgrades_rolls_back_and_removes() {
     let cluster = ControlPlane::builder().nodes(2).lend().await.unwrap();
     let kubeconfig = cluster.kubeconfig().to_owned();
     let run = |arguments: &[&str]| {
-        let place = ["--namespace", NAMESPACE, "--timeout", "120s"];
+        let place = ["--namespace", NAMESPACE, "--timeout", "240s"];
         helm(&[arguments, &place[..]].concat(), Some(&kubeconfig)).unwrap()
     };
     let said = run(&["install", "weft", chart, "--create-namespace", "--wait"]);
@@ -403,7 +403,7 @@ async fn helm_installs_upgrades_rolls_back_and_removes() {
             "networkaddonsconfig",
             "cluster",
             "--for=condition=Available",
-            "--timeout=120s",
+            "--timeout=240s",
         ])
         .await
         .unwrap();
@@ -533,7 +533,7 @@ async fn helm_test_needs_operator_definitions_and_rights_alone() {
     let account = cluster.service_account_kubeconfig(NAMESPACE, account.as_str().unwrap());
     let account = account.await.unwrap();
     // The nodes run no container, and the pod of the Job completes: the API server accepts it.
-    run(&["test", "weft", "--timeout", "120s"]);
+    run(&["test", "weft", "--timeout", "240s"]);
 
     becomes(&account, job, false, "addons: problem: ").await;
     let mut process = Some(operator(&cluster, &deployment(&cluster).await).await);

@@ -26,7 +26,7 @@ use weft_testenv::{
 };
 
 /// How long OLM may take. It looks again at some failures only after a minute.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 #[tokio::test]
 async fn olm_installs_the_bundle_and_removes_it() {

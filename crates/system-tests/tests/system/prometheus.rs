@@ -226,7 +226,7 @@ async fn prometheus_scrapes_loads_the_rules_and_answers_the_dashboard() {
     let files = rules(&cluster, folder.path()).await;
     assert_eq!(files, ["weft-operator-rules.yaml"]);
     let configuration = json!({
-        "global": {"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "1s"},
+        "global": {"scrape_interval": "5s", "scrape_timeout": "5s", "evaluation_interval": "1s"},
         "rule_files": files,
         "scrape_configs": jobs
     });
@@ -332,7 +332,7 @@ async fn prometheus_scrapes_loads_the_rules_and_answers_the_dashboard() {
             let query = target["expr"]
                 .as_str()
                 .unwrap()
-                .replace("$__rate_interval", "10s")
+                .replace("$__rate_interval", "30s")
                 .replace("$domain", ".+");
             assert!(!query.contains('$'), "{}: {query}", panel["title"]);
             wait_until(&format!("{}: {query}", panel["title"]), async || {

@@ -43,7 +43,7 @@ async fn drift_after_a_restored_backup_is_repaired() {
     // Its lease outlasts the restoration: it leads all the time.
     let options = OperatorOptions {
         proxy: Some(&proxy),
-        lease_seconds: 60,
+        lease_seconds: 120,
         ..Default::default()
     };
     let operator = Operator::start(&cluster, options).await;

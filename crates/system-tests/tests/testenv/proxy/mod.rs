@@ -19,7 +19,7 @@ use kube::api::{
 use weft_testenv::proxy::{Events, Fault, Framing, Match, Proxy, Stranger, When};
 use weft_testenv::{ADMIN, ControlPlane, Victim, wait::wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Setup {
     /// Straight to the API server.
