@@ -305,7 +305,9 @@ mod tests {
 
     /// A program that answers as the plugins of the CNI project do.
     fn plugin(name: &str, version: &str) -> String {
-        format!("#!/bin/sh\necho 'CNI {name} plugin {version}\nCNI protocol versions supported: 1.0.0' >&2\n")
+        format!(
+            "#!/bin/sh\necho 'CNI {name} plugin {version}\nCNI protocol versions supported: 1.0.0' >&2\n"
+        )
     }
 
     fn put(folder: &Path, name: &str, content: &str) {

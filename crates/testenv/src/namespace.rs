@@ -71,7 +71,10 @@ pub fn ip_batch(lines: &str) {
         .stderr(Stdio::piped())
         .spawn()
         .expect("iproute2 is installed");
-    let written = child.stdin.take().map(|mut to| to.write_all(lines.as_bytes()));
+    let written = child
+        .stdin
+        .take()
+        .map(|mut to| to.write_all(lines.as_bytes()));
     let output = child.wait_with_output().expect("ip ends");
     assert!(
         output.status.success() && matches!(written, Some(Ok(()))),

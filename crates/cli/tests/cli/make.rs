@@ -331,7 +331,11 @@ fn tests_begin_only_where_there_is_room_for_them() {
     let tree = scripts();
     // No file has room there.
     for (script, variable, words) in [
-        ("scripts/setup", "WEFT_CACHE", "programs that are built once"),
+        (
+            "scripts/setup",
+            "WEFT_CACHE",
+            "programs that are built once",
+        ),
         ("scripts/test", "CARGO_TARGET_DIR", "the build needs"),
         ("scripts/test", "TMPDIR", "the data of control planes needs"),
     ] {
@@ -360,7 +364,9 @@ fn a_set_up_without_go_says_what_is_missing() {
     let programs = tempfile::tempdir().unwrap();
     for program in ["cargo", "dirname", "df", "sed", "tail", "tr"] {
         let path = std::env::var("PATH").unwrap();
-        let mut folders = path.split(':').map(|folder| Path::new(folder).join(program));
+        let mut folders = path
+            .split(':')
+            .map(|folder| Path::new(folder).join(program));
         let found = folders.find(|file| file.exists()).unwrap();
         std::os::unix::fs::symlink(found, programs.path().join(program)).unwrap();
     }

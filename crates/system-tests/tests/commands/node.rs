@@ -381,7 +381,10 @@ fn cni_plugins_are_installed_next_to_those_of_the_node() {
         "a CNI plugin cannot be installed in {}, where the container runtime looks for them: see --to",
         bin.display()
     );
-    assert!(error.starts_with(&why) && run.stderr.contains(&why), "{error}");
+    assert!(
+        error.starts_with(&why) && run.stderr.contains(&why),
+        "{error}"
+    );
 
     fs::create_dir(&bin).unwrap();
     put("bin/bridge", "of the distribution");

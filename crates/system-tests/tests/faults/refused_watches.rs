@@ -203,22 +203,19 @@ async fn a_refused_or_expired_watch_lists_again_at_once() {
         proxy.close_watches(&watches());
         refusal.wait_hits(open, PATIENCE).await.unwrap();
         refusal.remove();
-        wait_until(
-            "everything is listed and watched again",
-            async || {
-                let open_again = proxy.open_watches(&watches());
-                let lists = proxy
-                    .requests()
-                    .iter()
-                    .filter(|one| of_operator().verb("list").selects(&one.info))
-                    .count();
-                if open_again >= open && lists >= open {
-                    Ok(())
-                } else {
-                    Err(format!("{lists} lists, {open_again} watches of {open}"))
-                }
-            },
-        )
+        wait_until("everything is listed and watched again", async || {
+            let open_again = proxy.open_watches(&watches());
+            let lists = proxy
+                .requests()
+                .iter()
+                .filter(|one| of_operator().verb("list").selects(&one.info))
+                .count();
+            if open_again >= open && lists >= open {
+                Ok(())
+            } else {
+                Err(format!("{lists} lists, {open_again} watches of {open}"))
+            }
+        })
         .await;
         assert_repairs(&cluster).await;
     }

@@ -443,8 +443,7 @@ async fn a_host_is_reported_when_and_only_when_it_changes() {
     // A burst is one write, and as small as the change.
     let before = site.quiet().await.len();
     site.namespace.run(|| {
-        let mut burst =
-            String::from("link add eth1 index 71 type veth peer name eth2 index 72\n");
+        let mut burst = String::from("link add eth1 index 71 type veth peer name eth2 index 72\n");
         for link in ["eth1", "eth2"] {
             burst += &format!("link set {link} addrgenmode none\nlink set {link} up\n");
         }

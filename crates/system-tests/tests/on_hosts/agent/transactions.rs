@@ -439,10 +439,10 @@ async fn status_follows_a_change_of_the_nodes_own_address() {
     let host = weft.host("node-1").unwrap();
     let before = addresses(host, "eth0").await;
     let desired = json!({"interfaces": [{"name": "eth0", "type": "ethernet", "state": "up",
-        "ipv4": {
-            "enabled": true, "dhcp": false,
-            "address": [{"ip": "172.31.0.77", "prefix-length": 24}]
-        }}]});
+    "ipv4": {
+        "enabled": true, "dhcp": false,
+        "address": [{"ip": "172.31.0.77", "prefix-length": 24}]
+    }}]});
     weft.apply(&policy("moved", json!({"desiredState": desired})))
         .await
         .unwrap();
