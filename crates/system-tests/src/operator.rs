@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, ExitStatus, Stdio},
     sync::atomic::Ordering,
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
