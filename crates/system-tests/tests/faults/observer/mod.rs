@@ -16,8 +16,8 @@
 //! | `verdict.rs` | the rules by which status and the tools agree with a truth |
 //!
 //! Each change must pass 25 actions and faults, the same ones in each run, so that only a change of the
-//! code can make the test fail. The other test draws 100 in each run, with `WEFT_EXHAUSTIVE=1` 1,000,
-//! and as many as `WEFT_TRIALS` says if it is set. `WEFT_SEED` repeats one.
+//! code can make the test fail. Four other tests draw 250 each, with `WEFT_EXHAUSTIVE=1` 1,000, and as
+//! many as `WEFT_TRIALS` says if it is set. Of them, the first one repeats the seed `WEFT_SEED`.
 
 mod actions;
 mod deeds;
@@ -39,12 +39,12 @@ use world::World;
 /// The seed of the sample.
 const SAMPLE: u64 = 1;
 
-/// Returns the number of actions that are drawn.
+/// Returns the number of actions that a test draws.
 fn trials() -> usize {
     match std::env::var("WEFT_TRIALS") {
         Ok(text) => text.parse().expect("WEFT_TRIALS is a number"),
         Err(_) if is_exhaustive() => 1000,
-        Err(_) => 100,
+        Err(_) => 250,
     }
 }
 
@@ -64,8 +64,20 @@ async fn status_and_tools_say_what_an_outside_observer_finds() {
     observe(test, SAMPLE, 25).await;
 }
 
-#[tokio::test]
-async fn status_and_tools_say_so_after_random_actions() {
-    let test = "status_and_tools_say_so_after_random_actions";
-    observe(test, seed(), trials()).await;
+/// Tests that draw their actions, by the number that is added to the seed. Each has a cluster, so they
+/// run next to each other.
+macro_rules! random {
+    ($($test:ident = $number:literal;)*) => {
+        $(#[tokio::test]
+        async fn $test() {
+            observe(stringify!($test), seed().wrapping_add($number), trials()).await;
+        })*
+    };
+}
+
+random! {
+    status_is_true_after_random_actions_in_a_first_cluster = 0;
+    status_is_true_after_random_actions_in_a_second_cluster = 1;
+    status_is_true_after_random_actions_in_a_third_cluster = 2;
+    status_is_true_after_random_actions_in_a_fourth_cluster = 3;
 }
