@@ -322,7 +322,8 @@ fn warning(args: &Args, domains: &[&'static Entry], left_out: &LeftOut) -> Strin
 /// Returns the command that is asked for, with the domains that it leaves out and with the options
 /// of the installed operator that it does not have.
 fn keeping(args: &Args, domains: &[&'static Entry], left_out: &LeftOut) -> Reinstall {
-    let mut command = Reinstall::of(&left_out.operator);
+    // The user is about to apply manifests, whichever tool has installed the operator.
+    let mut command = Reinstall::of(&left_out.operator).by_manifests();
     domains.iter().for_each(|entry| command.serve(entry.name));
     let mut components = args.components.clone();
     let is_left_out = |entry: &&Entry| left_out.domains.contains(&entry.name);

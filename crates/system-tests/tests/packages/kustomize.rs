@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::Path, process::Command};
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use weft_packages::{
     domains::DOMAINS,
     files, kustomize,
@@ -15,7 +16,8 @@ fn weft() -> Program {
     Program::new(&built("weft").unwrap())
 }
 
-/// The objects that `kubectl kustomize` prints for this folder, by kind, namespace and name.
+/// The objects that `kubectl kustomize` prints for this folder, by kind, namespace and name, without
+/// the label of kustomize, which all of them have.
 fn build(folder: &Path) -> BTreeMap<(String, String, String), Value> {
     let output = Command::new(Programs::find().unwrap().get("kubectl").unwrap())
         .arg("kustomize")
@@ -25,7 +27,25 @@ fn build(folder: &Path) -> BTreeMap<(String, String, String), Value> {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {errors}", folder.display());
     let text = String::from_utf8(output.stdout).unwrap();
-    index(serde_saphyr::from_multiple(&text).unwrap())
+    let mut objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    let (label, value) = kustomize::MANAGED_BY;
+    for object in &mut objects {
+        let metadata = object["metadata"].as_object_mut().unwrap();
+        let labels = metadata["labels"].as_object_mut().unwrap();
+        assert_eq!(labels.remove(label), Some(json!(value)), "{metadata:?}");
+        if labels.is_empty() {
+            metadata.remove("labels");
+        }
+    }
+    index(objects)
+}
+
+/// Writes the bases and overlays for Weft's usual images.
+fn bases() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let usual = Images::usual().unwrap();
+    files::write(folder.path(), &kustomize::files(&weft(), &usual).unwrap()).unwrap();
+    folder
 }
 
 fn index(objects: Vec<Value>) -> BTreeMap<(String, String, String), Value> {
@@ -55,12 +75,7 @@ fn spell_alike(value: &mut Value) {
 
 #[test]
 fn bases_install_what_weft_manifests_prints() {
-    let folder = tempfile::tempdir().unwrap();
-    files::write(
-        folder.path(),
-        &kustomize::files(&weft(), &Images::usual().unwrap()).unwrap(),
-    )
-    .unwrap();
+    let folder = bases();
     let check = |base: &str, arguments: &[&str]| {
         let built = build(&folder.path().join(base));
         let printed = index(weft().manifests(arguments).unwrap());
@@ -85,12 +100,7 @@ fn bases_install_what_weft_manifests_prints() {
 
 #[test]
 fn the_overlay_sets_all_images_of_weft() {
-    let folder = tempfile::tempdir().unwrap();
-    files::write(
-        folder.path(),
-        &kustomize::files(&weft(), &Images::usual().unwrap()).unwrap(),
-    )
-    .unwrap();
+    let folder = bases();
     let built = build(&folder.path().join("overlays/registry"));
     let version = env!("CARGO_PKG_VERSION");
     let operator = format!("registry.example/weft:{version}");
