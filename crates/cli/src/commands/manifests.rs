@@ -52,8 +52,9 @@ Examples:
 pub struct Args {
     /// How to print them, yaml or json, or a folder for files, an example configuration among them.
     /// With helm-values: the values with which Weft's Helm chart installs the same. With
-    /// kustomize-patch: a patch for one of Weft's bases for kustomize, with the images of
-    /// --running-images and --operand-images
+    /// kustomize-patch: a patch for one of Weft's bases for kustomize, with the images and variables
+    /// of the operator that the options set. Options that change more, such as --components, are
+    /// errors there
     #[arg(
         short,
         long,

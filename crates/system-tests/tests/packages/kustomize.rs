@@ -111,3 +111,37 @@ fn the_overlay_sets_all_images_of_weft() {
         assert_eq!(&built[key], object, "{key:?}");
     }
 }
+
+/// The text of a patch is the output of `weft manifests -o kustomize-patch` with the same options.
+#[test]
+fn a_patch_makes_of_a_base_what_the_same_options_install() {
+    let folder = bases();
+    let operator = ["--image", "registry.example/weft:2"];
+    let others = [
+        "--agent-image=registry.example/agent:2",
+        "--image-pull-policy=Always",
+        "--operand-images=MULTUS_IMAGE=registry.example/multus:4",
+    ];
+    let network = [
+        "--split",
+        "--domains=cluster-network",
+        "--api-server=https://192.0.2.1:6443",
+    ];
+    for (base, arguments) in [
+        ("base", [&operator[..], &others].concat()),
+        ("split/cluster-network", [&operator[..], &network].concat()),
+    ] {
+        let overlay = folder.path().join("overlays/patched");
+        let patch = [&["-o", "kustomize-patch"], &arguments[..]].concat();
+        let kustomization = format!("resources: [../../{base}]\npatches: [{{path: patch.yaml}}]\n");
+        std::fs::create_dir_all(&overlay).unwrap();
+        std::fs::write(overlay.join("kustomization.yaml"), kustomization).unwrap();
+        std::fs::write(overlay.join("patch.yaml"), weft().text(&patch).unwrap()).unwrap();
+        let built = build(&overlay);
+        let printed = index(weft().manifests(&arguments).unwrap());
+        assert_eq!(built.len(), printed.len(), "{base}");
+        for (key, object) in &printed {
+            assert_eq!(&built[key], object, "{base}: {key:?}");
+        }
+    }
+}
