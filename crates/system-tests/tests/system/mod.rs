@@ -47,3 +47,4 @@ pub mod resistance;
 mod restored;
 mod rollout;
 mod rolls;
+mod warnings;
