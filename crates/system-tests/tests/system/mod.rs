@@ -35,6 +35,7 @@ mod monitoring;
 mod namespace;
 mod narrowed;
 pub mod node_network;
+mod open_vswitch;
 mod openshift;
 pub mod placement;
 mod preflight;
