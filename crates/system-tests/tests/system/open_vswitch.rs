@@ -43,7 +43,10 @@ async fn wait_decided(cluster: &Cluster, generation: i64) {
         let status = live.unwrap_or_default()["status"].clone();
         let number = |field: &str| status[field].as_i64().unwrap_or_default();
         let is_seen = number("observedGeneration") >= generation;
-        match (number("updatedNumberScheduled"), number("numberUnavailable")) {
+        match (
+            number("updatedNumberScheduled"),
+            number("numberUnavailable"),
+        ) {
             (1, 1) if is_seen => Ok(()),
             _ => Err(status.to_string()),
         }
