@@ -37,8 +37,8 @@ impl Installer {
             Keeper::ClusterVersion | Keeper::HyperConverged | Keeper::OpenStack { .. } => false,
         };
         // Argo CD and Flux come last, and put their marks next to those of the tools that they run.
-        let keepers = Keeper::of(&operator.marks).into_iter().rev();
-        if let Some(keeper) = keepers.filter(installs).next() {
+        let mut keepers = Keeper::of(&operator.marks).into_iter().rev();
+        if let Some(keeper) = keepers.find(installs) {
             return Self::Keeper(keeper);
         }
         let manager = Live::of(&operator.marks).label("app.kubernetes.io/managed-by");
@@ -218,10 +218,12 @@ impl Reinstall {
         }
     }
 
-    /// Returns the command with this tool.
+    /// Returns the command with this tool. Its names come from marks that anyone can write who may
+    /// change the workload, so each is one word for a shell.
     fn by(&self, keeper: &Keeper, manifests: &str, is_as_installed: bool) -> String {
         match keeper {
             Keeper::Helm { namespace, release } => {
+                let (namespace, release) = (quoted(namespace), quoted(release));
                 let upgrade = format!(
                     "helm upgrade {release} CHART --namespace {namespace} --reset-then-reuse-values"
                 );
@@ -234,16 +236,22 @@ impl Reinstall {
                 let values = values.manifests();
                 format!("{values} -o helm-values > values.yaml && {upgrade} -f values.yaml")
             }
-            Keeper::Olm { namespace, version } if is_as_installed => format!(
-                "kubectl apply -f before.yaml, with the file of the release. ClusterServiceVersion {namespace}/{version} says whether other objects are missing: kubectl -n {namespace} describe clusterserviceversion {version}"
-            ),
-            Keeper::Olm { namespace, version } => format!(
-                "ClusterServiceVersion {namespace}/{version} installs its domains together. Delete its Subscription and then it, and run: {manifests} | kubectl apply -f -"
-            ),
+            Keeper::Olm { namespace, version } => {
+                let its = format!("ClusterServiceVersion {namespace}/{version}");
+                let (namespace, version) = (quoted(namespace), quoted(version));
+                match is_as_installed {
+                    true => format!(
+                        "kubectl apply -f before.yaml, with the file of the release. {its} says whether other objects are missing: kubectl -n {namespace} describe clusterserviceversion {version}"
+                    ),
+                    false => format!(
+                        "{its} installs its domains together. Delete its Subscription and then it, and run: {manifests} | kubectl apply -f -"
+                    ),
+                }
+            }
             Keeper::ArgoCd { application } => {
                 // An Application outside of the namespace of Argo CD is NAMESPACE_NAME in the mark,
                 // and NAMESPACE/NAME for the program.
-                let application = application.replacen('_', "/", 1);
+                let application = quoted(&application.replacen('_', "/", 1));
                 let source = format!("the source of Application {application}");
                 let sync = format!("argocd app sync {application}");
                 in_source(manifests, &source, sync, is_as_installed)
@@ -259,7 +267,8 @@ impl Reinstall {
                     "HelmRelease" => " --force",
                     _ => "",
                 };
-                let kind = kind.to_lowercase();
+                let (kind, name) = (kind.to_lowercase(), quoted(name));
+                let namespace = quoted(namespace);
                 let sync = format!(
                     "flux reconcile {kind} {name} --namespace {namespace} --with-source{force}"
                 );
@@ -425,6 +434,10 @@ mod tests {
         let [again, definitions, added] = commands(&none, &release);
         let upgrade = "helm upgrade nets CHART --namespace elsewhere --reset-then-reuse-values";
         assert_eq!((&*again, &*definitions), (upgrade, upgrade));
+        let mut odd = release.clone();
+        odd["meta.helm.sh/release-name"] = json!("a; b");
+        let [again, ..] = commands(&none, &odd);
+        assert!(again.starts_with("helm upgrade 'a; b' CHART "), "{again}");
         let values = format!("{both} -o helm-values > values.yaml && {upgrade} -f values.yaml");
         assert_eq!(added, values);
 
