@@ -384,10 +384,56 @@ fn keeping(args: &Args, domains: &[&'static Entry], left_out: &LeftOut) -> Reins
     command
 }
 
+/// Returns a note for each option that concerns only other domains than these.
+fn without_effect(args: &Args, domains: &[&'static Entry]) -> Vec<String> {
+    let needs: [(&str, bool, fn(&Entry) -> bool); 4] = [
+        ("--api-server", args.api_server.is_some(), |entry| {
+            entry.install.before_the_network
+        }),
+        (
+            "--node-kubeconfig",
+            args.node_kubeconfig.is_some(),
+            |entry| entry.install.before_the_network,
+        ),
+        (
+            "--placement-namespaces",
+            args.placement_namespaces.is_some(),
+            |entry| entry.install.served_namespace.is_some(),
+        ),
+        ("--keystone-urls", args.keystone_urls.is_some(), |entry| {
+            entry.install.keystones_variable.is_some()
+        }),
+    ];
+    let has = |entry: &Entry, name: &str| {
+        let mut components = entry.install.components.iter();
+        components.any(|component| component.name == name)
+    };
+    let note = |option: &str, concerns: &dyn Fn(&Entry) -> bool| {
+        if domains.iter().any(|entry| concerns(entry)) {
+            return None;
+        }
+        let all = domains::ALL.iter().filter(|entry| concerns(entry));
+        let all: Vec<_> = all.map(|entry| entry.name).collect();
+        let all = all.join(", ");
+        Some(format!(
+            "note: {option} has no effect without the domain {all}"
+        ))
+    };
+    let given = needs.into_iter().filter(|(_, is_given, _)| *is_given);
+    let options = given.filter_map(|(option, _, concerns)| note(option, &concerns));
+    let components = args.components.iter();
+    let components = components
+        .filter_map(|name| note(&format!("--components {name}"), &|entry| has(entry, name)));
+    options.chain(components).collect()
+}
+
 /// Prints or writes them.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let domains = chosen(args);
     args.cluster.check()?;
+    for note in without_effect(args, &domains) {
+        output::say(&note);
+    }
     let look = look(args, &domains);
     let running = match args.running_images {
         true => running_images(args, &domains)?,

@@ -1183,6 +1183,34 @@ fn helm_values_and_a_kustomize_patch_have_the_chosen_images() {
     }
 }
 
+#[test]
+fn an_option_of_a_domain_that_is_left_out_has_a_note() {
+    let noted = |form: &[&str], option: &[&str]| {
+        let manifests = ["manifests", "--domains", "addons"];
+        let run = weft(Path::new("."), &[&manifests[..], form, option].concat());
+        assert_eq!(run.code, 0, "{option:?}: {}", run.stderr);
+        run.stderr
+    };
+    let note = |option: &str, domain: &str| {
+        format!("note: {option} has no effect without the domain {domain}\n")
+    };
+    for form in [&[][..], &["-o", "helm-values"]] {
+        for (option, domain) in [
+            (["--api-server", "192.0.2.1:6443"], "cluster-network"),
+            (["--node-kubeconfig", "/etc/a"], "cluster-network"),
+            (["--placement-namespaces", "lab"], "placement"),
+            (["--keystone-urls", "https://keystone.example"], "placement"),
+        ] {
+            assert_eq!(noted(form, &option), note(option[0], domain));
+        }
+        assert_eq!(
+            noted(form, &["--components", "multus,flannel"]),
+            note("--components flannel", "cluster-network")
+        );
+        assert_eq!(noted(form, &["--components", "multus"]), "");
+    }
+}
+
 /// The test of the bases shows that kustomize deploys the same with the patch.
 #[test]
 fn a_kustomize_patch_holds_an_option_or_refuses_it() {
