@@ -384,9 +384,12 @@ fn keeping(args: &Args, domains: &[&'static Entry], left_out: &LeftOut) -> Reins
     command
 }
 
+/// Reports whether an option concerns a domain.
+type Concerns = fn(&Entry) -> bool;
+
 /// Returns a note for each option that concerns only other domains than these.
 fn without_effect(args: &Args, domains: &[&'static Entry]) -> Vec<String> {
-    let needs: [(&str, bool, fn(&Entry) -> bool); 4] = [
+    let needs: [(&str, bool, Concerns); 4] = [
         ("--api-server", args.api_server.is_some(), |entry| {
             entry.install.before_the_network
         }),

@@ -51,8 +51,9 @@ async fn the_manifests_of_each_installation_cause_no_warning() {
         assert!(applied.is_ok(), "{arguments:?}: {applied:?}");
     }
     for kind in [kinds::SERVICE_MONITOR, kinds::PROMETHEUS_RULE] {
-        let there = cluster.api(kind, "weft-system").list(&Default::default());
-        assert_eq!(there.await.unwrap().items.len(), 1, "{}", kind.kind);
+        let api = cluster.api(kind, "weft-system");
+        let there = api.list(&Default::default()).await.unwrap();
+        assert_eq!(there.items.len(), 1, "{}", kind.kind);
     }
 }
 
