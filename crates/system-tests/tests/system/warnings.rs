@@ -85,8 +85,7 @@ async fn the_add_ons_with_tls_placement_and_alerts_cause_no_warning() {
         "caRotateInterval": "168h", "caOverlapInterval": "24h",
         "certRotateInterval": "24h", "certOverlapInterval": "8h"
     });
-    cluster.apply(&resource.to_string()).await;
-    cluster.wait_available().await;
+    cluster.install(&resource.to_string()).await;
     for name in [
         "kubemacpool-prometheus-rule",
         "prometheus-rules-cluster-network-addons-operator",
