@@ -10,23 +10,30 @@ use weft_runtime::{api_server::cluster::Error, inspect::reader::Reader};
 
 use crate::{
     domains::{self, Entry},
-    online::Online,
+    online::{Online, Site},
+    reinstall::Reinstall,
 };
 
 /// Returns the message about the fields that get lost by the definitions of a domain, with the
-/// command that ends it. `None` if none do, or the user may not read definitions.
+/// command that ends it: that of the tool that has installed the operator. `None` if none do, or the
+/// user may not read definitions.
 ///
 /// # Errors
 /// The API server refuses a request for another reason.
-pub async fn notice(reader: &Reader, entry: &Entry) -> Result<Option<String>, Error> {
+pub async fn notice(reader: &Reader, site: &Site) -> Result<Option<String>, Error> {
     let mut all = Vec::new();
-    for shipped in entry.shipped() {
+    for shipped in site.entry.shipped() {
         if let Some(served) = served(reader, shipped.kind).await? {
             all.push((shipped.kind, shipped.dropped_by(&served)));
         }
     }
     all.retain(|(_, fields)| !fields.is_empty());
-    Ok(dropped::notice(entry.name, &all))
+    let operator = site.operator.as_ref();
+    let installed = operator.map(Reinstall::of).unwrap_or_default();
+    Ok(dropped::notice_with(
+        &all,
+        &installed.definitions(site.entry.name),
+    ))
 }
 
 /// Reads the definition of a kind, if the cluster has it and the user may read it.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use weft_plan::{Live, ObjectKey, is_at_rest, kinds};
+use weft_plan::{LAST_APPLIED, Live, ObjectKey, is_at_rest, kinds};
 use weft_runtime::inspect::presence;
 
 use crate::{
@@ -578,9 +578,6 @@ impl Original {
         })
     }
 }
-
-/// Annotation of `kubectl apply`, by which it knows the fields that it has set before.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Why `kubectl apply` cannot make Weft's workload of this one.
 fn why_to_delete_first(original: &Value, successor: &Value) -> Option<&'static str> {

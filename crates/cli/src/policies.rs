@@ -277,7 +277,7 @@ impl OfPolicy {
         // Most clusters set the sysctl, and few firewalls drop such packets. So it is no notice.
         if !self.filtered.is_empty() {
             let text = format!(
-                "packets between ports of its bridges pass the chain FORWARD on {}",
+                "packets between ports of its bridges pass the chain FORWARD on {}. On a node, iptables -S FORWARD shows whether it drops them",
                 some(&self.filtered)
             );
             lines.push(format!("{bar} {}", style.dim(&text)));
@@ -623,9 +623,11 @@ mod tests {
             of.lines(Style::plain())[1..].to_vec()
         };
         let text = "│ packets between ports of its bridges pass the chain FORWARD on";
-        assert_eq!(said(&enactments[..2]), [format!("{text} node-1, node-2")]);
+        let hint = "On a node, iptables -S FORWARD shows whether it drops them";
+        let two = format!("{text} node-1, node-2. {hint}");
+        assert_eq!(said(&enactments[..2]), [two]);
         let all = "node-1, node-2, node-3, node-4, node-5 and 1 more";
-        assert_eq!(said(&enactments), [format!("{text} {all}")]);
+        assert_eq!(said(&enactments), [format!("{text} {all}. {hint}")]);
     }
 
     #[test]

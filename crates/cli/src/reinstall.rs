@@ -1,20 +1,60 @@
-//! The command line of `weft manifests` for an operator that is installed: for hints that a user can
-//! run as they are.
+//! How to install an operator again, or with other options: by the tool that has installed it, for
+//! hints that a user can run as they are.
 
 use std::collections::BTreeMap;
 
 use weft_node_network::deployment::settings as agent;
 use weft_placement::domain::{KEYSTONES_VARIABLE, NAMESPACES_VARIABLE};
+use weft_plan::{Live, dropped};
 use weft_runtime::inspect::presence::Operator;
 
 use crate::{
     domains::{self, Entry, OPERATOR_IMAGE},
     install::{SINGLE_NAMESPACE, SINGLE_OPERATOR},
+    keepers::Keeper,
 };
 
-/// A command line of `weft manifests`.
+/// The tool that installs an operator. A change by another tool gets lost at its next run.
+#[derive(Clone, Default)]
+enum Installer {
+    /// `kubectl apply`, or a tool that leaves no mark.
+    #[default]
+    Manifests,
+    /// kustomize, with Weft's bases or with `buildMetadata: [managedByLabel]`. It does not say in
+    /// which folder its files are.
+    Kustomize,
+    /// A package manager or a GitOps tool.
+    Keeper(Keeper),
+}
+
+impl Installer {
+    fn of(operator: &Operator) -> Self {
+        let installs = |keeper: &Keeper| match keeper {
+            Keeper::Olm { .. }
+            | Keeper::Helm { .. }
+            | Keeper::ArgoCd { .. }
+            | Keeper::Flux { .. } => true,
+            Keeper::ClusterVersion | Keeper::HyperConverged | Keeper::OpenStack { .. } => false,
+        };
+        // Argo CD and Flux come last, and put their marks next to those of the tools that they run.
+        let mut keepers = Keeper::of(&operator.marks).into_iter().rev();
+        if let Some(keeper) = keepers.find(installs) {
+            return Self::Keeper(keeper);
+        }
+        let manager = Live::of(&operator.marks).label("app.kubernetes.io/managed-by");
+        match manager.unwrap_or_default().starts_with("kustomize") {
+            true => Self::Kustomize,
+            false => Self::Manifests,
+        }
+    }
+}
+
+/// The options of `weft manifests` for an installation, and the tool that installs it.
 #[derive(Clone, Default)]
 pub struct Reinstall {
+    installer: Installer,
+    /// The command line of the operator that is installed, if there is one.
+    installed: Option<String>,
     is_split: bool,
     domains: Vec<String>,
     /// Options with their values.
@@ -34,6 +74,7 @@ impl Reinstall {
     pub fn of(operator: &Operator) -> Self {
         let variable = |name: &str| operator.environment.get(name).map(String::as_str);
         let mut found = Self {
+            installer: Installer::of(operator),
             is_split: operator.workload.name != SINGLE_OPERATOR,
             domains: operator.domains.clone(),
             ..Self::default()
@@ -76,6 +117,7 @@ impl Reinstall {
                 }
             }
         }
+        found.installed = Some(found.manifests());
         found
     }
 
@@ -84,10 +126,28 @@ impl Reinstall {
         let serves = |operator: &&Operator| operator.domains.iter().any(|name| name == domain);
         let is_single = |operator: &&Operator| operator.workload.name == SINGLE_OPERATOR;
         let found = operators.iter().find(serves);
-        let found = found.or_else(|| operators.iter().find(is_single));
-        let mut command = found.map(Self::of).unwrap_or_default();
+        let single = || operators.iter().find(is_single);
+        let found = found.or_else(single).map(Self::of).unwrap_or_default();
+        // The bundle serves what it serves, and OLM takes any change of its Deployment back.
+        let is_of_olm = matches!(found.installer, Installer::Keeper(Keeper::Olm { .. }));
+        let is_fixed = is_of_olm && !found.serves(domain);
+        let mut command = match is_fixed {
+            true => Self {
+                is_split: true,
+                ..Self::default()
+            },
+            false => found,
+        };
         command.serve(domain);
         command
+    }
+
+    /// Installs by `weft manifests`, whichever tool has installed the operator.
+    pub fn by_manifests(self) -> Self {
+        Self {
+            installer: Installer::Manifests,
+            ..self
+        }
     }
 
     /// Adds a domain.
@@ -141,8 +201,99 @@ impl Reinstall {
         self.set_other(option, other, usual);
     }
 
-    /// Returns the command, for a shell.
+    /// Returns the command for a shell, with CHART and DIR for paths that only the user knows. Where
+    /// files of the user decide, returns the change to these files, too.
     pub fn command(&self) -> String {
+        let manifests = self.manifests();
+        let is_as_installed = self.installed.as_ref() == Some(&manifests);
+        match &self.installer {
+            Installer::Manifests => manifests + " | kubectl apply -f -",
+            Installer::Kustomize => in_source(
+                &manifests,
+                "the base of your kustomization",
+                "kubectl apply -k DIR".to_owned(),
+                is_as_installed,
+            ),
+            Installer::Keeper(keeper) => self.by(keeper, &manifests, is_as_installed),
+        }
+    }
+
+    /// Returns the command with this tool. Its names come from marks that anyone can write who may
+    /// change the workload, so each is one word for a shell.
+    fn by(&self, keeper: &Keeper, manifests: &str, is_as_installed: bool) -> String {
+        match keeper {
+            Keeper::Helm { namespace, release } => {
+                let (namespace, release) = (quoted(namespace), quoted(release));
+                let upgrade = format!(
+                    "helm upgrade {release} CHART --namespace {namespace} --reset-then-reuse-values"
+                );
+                if is_as_installed {
+                    return upgrade;
+                }
+                // The operator is in the namespace of its release.
+                let mut values = self.clone();
+                values.remove("--namespace");
+                let values = values.manifests();
+                format!("{values} -o helm-values > values.yaml && {upgrade} -f values.yaml")
+            }
+            Keeper::Olm { namespace, version } => {
+                let its = format!("ClusterServiceVersion {namespace}/{version}");
+                let (namespace, version) = (quoted(namespace), quoted(version));
+                match is_as_installed {
+                    true => format!(
+                        "kubectl apply -f before.yaml, with the file of the release. {its} says whether other objects are missing: kubectl -n {namespace} describe clusterserviceversion {version}"
+                    ),
+                    false => format!(
+                        "{its} installs its domains together. Delete its Subscription and then it, and run: {manifests} | kubectl apply -f -"
+                    ),
+                }
+            }
+            Keeper::ArgoCd { application } => {
+                // An Application outside of the namespace of Argo CD is NAMESPACE_NAME in the mark,
+                // and NAMESPACE/NAME for the program.
+                let application = quoted(&application.replacen('_', "/", 1));
+                let source = format!("the source of Application {application}");
+                let sync = format!("argocd app sync {application}");
+                in_source(manifests, &source, sync, is_as_installed)
+            }
+            Keeper::Flux {
+                kind,
+                namespace,
+                name,
+            } => {
+                let source = format!("the source of {kind} {namespace}/{name}");
+                // helm-controller does nothing for a release whose chart and values are the same.
+                let force = match *kind {
+                    "HelmRelease" => " --force",
+                    _ => "",
+                };
+                let (kind, name) = (kind.to_lowercase(), quoted(name));
+                let namespace = quoted(namespace);
+                let sync = format!(
+                    "flux reconcile {kind} {name} --namespace {namespace} --with-source{force}"
+                );
+                in_source(manifests, &source, sync, is_as_installed)
+            }
+            // They install no operator of Weft.
+            Keeper::ClusterVersion | Keeper::HyperConverged | Keeper::OpenStack { .. } => {
+                format!("{manifests} | kubectl apply -f -")
+            }
+        }
+    }
+
+    /// Returns the command that brings the definitions of a domain of this operator.
+    pub fn definitions(&self, domain: &str) -> String {
+        match self.installer {
+            // OLM writes definitions only with a new version.
+            Installer::Manifests | Installer::Keeper(Keeper::Olm { .. }) => {
+                dropped::way_out(domain)
+            }
+            Installer::Kustomize | Installer::Keeper(_) => self.command(),
+        }
+    }
+
+    /// Returns the command line of `weft manifests`.
+    fn manifests(&self) -> String {
         let names = domains::ALL.iter().map(|entry| entry.name);
         let served: Vec<&str> = names.filter(|name| self.serves(name)).collect();
         let mut words = vec!["weft manifests".to_owned()];
@@ -163,7 +314,7 @@ impl Reinstall {
         );
         let monitoring = self.monitoring.iter();
         words.extend(monitoring.map(|reader| format!("--monitoring={reader}")));
-        words.join(" ") + " | kubectl apply -f -"
+        words.join(" ")
     }
 }
 
@@ -172,6 +323,15 @@ pub fn address(host: &str, port: &str) -> String {
     match host.contains(':') {
         true => format!("https://[{host}]:{port}"),
         false => format!("https://{host}:{port}"),
+    }
+}
+
+/// Returns the command of a tool that applies files of the user. If other options are wanted, the
+/// user has to change these files before.
+fn in_source(manifests: &str, source: &str, command: String, is_as_installed: bool) -> String {
+    match is_as_installed {
+        true => command,
+        false => format!("write the output of `{manifests}` into {source}, then: {command}"),
     }
 }
 
@@ -197,6 +357,8 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     #[test]
@@ -219,5 +381,126 @@ mod tests {
         let unknown = how_to_install("placement", None);
         let expected = "(name the domains that Weft serves already, too)";
         assert_eq!(unknown, format!("install it: {command} {expected}"));
+    }
+
+    /// The operator of the add-ons, with the marks of a tool.
+    fn operator(labels: &Value, annotations: &Value) -> Operator {
+        Operator::of(&json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {
+                "name": SINGLE_OPERATOR, "namespace": "elsewhere",
+                "labels": labels, "annotations": annotations
+            },
+            "spec": {"template": {"spec": {"containers": [
+                {"image": OPERATOR_IMAGE, "args": ["operator", "--domains", "addons"]}
+            ]}}}
+        }))
+        .unwrap_or_else(|| panic!("no operator"))
+    }
+
+    /// The labels of a Deployment of OLM.
+    fn of_olm() -> Value {
+        json!({
+            "olm.owner": "weft.v1", "olm.owner.kind": "ClusterServiceVersion",
+            "olm.owner.namespace": "elsewhere"
+        })
+    }
+
+    /// The commands that install an operator again, replace its definitions, and add a domain.
+    fn commands(labels: &Value, annotations: &Value) -> [String; 3] {
+        let operator = operator(labels, annotations);
+        let again = Reinstall::of(&operator);
+        let added = Reinstall::adding(&[operator], "placement");
+        let definitions = again.definitions("addons");
+        [again.command(), definitions, added.command()]
+    }
+
+    #[test]
+    fn a_hint_names_the_tool_that_has_installed_the_operator() {
+        let none = json!({});
+        let crds = "weft crds --domains addons | kubectl apply -f -";
+        let both = "weft manifests --domains addons,placement";
+        let [again, definitions, added] = commands(&none, &none);
+        let own = "weft manifests --domains addons --namespace elsewhere | kubectl apply -f -";
+        assert_eq!((&*again, &*definitions), (own, crds));
+        assert_eq!(
+            added,
+            format!("{both} --namespace elsewhere | kubectl apply -f -")
+        );
+
+        let release = json!({
+            "meta.helm.sh/release-name": "nets", "meta.helm.sh/release-namespace": "elsewhere"
+        });
+        let [again, definitions, added] = commands(&none, &release);
+        let upgrade = "helm upgrade nets CHART --namespace elsewhere --reset-then-reuse-values";
+        assert_eq!((&*again, &*definitions), (upgrade, upgrade));
+        let mut odd = release.clone();
+        odd["meta.helm.sh/release-name"] = json!("a; b");
+        let [again, ..] = commands(&none, &odd);
+        assert!(again.starts_with("helm upgrade 'a; b' CHART "), "{again}");
+        let values = format!("{both} -o helm-values > values.yaml && {upgrade} -f values.yaml");
+        assert_eq!(added, values);
+
+        let kustomize = json!({"app.kubernetes.io/managed-by": "kustomize"});
+        let [again, definitions, added] = commands(&kustomize, &none);
+        assert_eq!((&*again, &*definitions), ("kubectl apply -k DIR", &*again));
+        assert!(
+            added.contains(both) && added.ends_with("kubectl apply -k DIR"),
+            "{added}"
+        );
+
+        let [again, definitions, added] = commands(&of_olm(), &none);
+        assert!(
+            again.contains("ClusterServiceVersion elsewhere/weft.v1"),
+            "{again}"
+        );
+        assert_eq!(definitions, crds);
+        let apart = "weft manifests --split --domains placement | kubectl apply -f -";
+        assert_eq!(
+            added, apart,
+            "OLM would take a change of its Deployment back"
+        );
+
+        // Argo CD renders a chart of Helm, too.
+        let mut tracked = release.clone();
+        tracked["argocd.argoproj.io/tracking-id"] = json!("team_nets:apps/Deployment:a/b");
+        let [again, definitions, added] = commands(&none, &tracked);
+        assert_eq!(
+            (&*again, &*definitions),
+            ("argocd app sync team/nets", &*again)
+        );
+        assert!(added.contains(both) && added.ends_with(&again), "{added}");
+
+        for (group, sync) in [
+            (
+                "helm",
+                "flux reconcile helmrelease nets --namespace f --with-source --force",
+            ),
+            (
+                "kustomize",
+                "flux reconcile kustomization nets --namespace f --with-source",
+            ),
+        ] {
+            let of_flux = json!({
+                (format!("{group}.toolkit.fluxcd.io/name")): "nets",
+                (format!("{group}.toolkit.fluxcd.io/namespace")): "f"
+            });
+            let [again, definitions, added] = commands(&of_flux, &none);
+            assert_eq!((&*again, &*definitions), (sync, sync));
+            assert!(added.contains(both) && added.ends_with(sync), "{added}");
+        }
+    }
+
+    #[test]
+    fn a_hint_about_olm_with_other_domains_says_what_is_in_the_way() {
+        let mut rest = Reinstall::of(&operator(&of_olm(), &json!({})));
+        rest.serve_only(&["node-network".to_owned()]);
+        let command = rest.command();
+        assert!(
+            command.contains("Delete its Subscription and then it"),
+            "{command}"
+        );
+        assert!(command.contains("--domains node-network"), "{command}");
+        assert!(rest.by_manifests().command().starts_with("weft manifests "));
     }
 }

@@ -140,8 +140,7 @@ fn holders(state: &Value) -> HashMap<String, &Value> {
 
 /// The names of the ports that an interface has or is to have.
 fn port_names(interface: &Value) -> BTreeSet<String> {
-    let ports = listed_ports::ports(&Path::default(), interface);
-    ports.into_iter().map(|(_, port)| port).collect()
+    listed_ports::names(interface).collect()
 }
 
 /// The networks of addresses.

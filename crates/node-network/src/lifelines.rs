@@ -157,8 +157,7 @@ fn below(name: &str, by_name: &HashMap<&str, Vec<&Value>>) -> BTreeSet<String> {
     while let Some(name) = open.pop() {
         for interface in by_name.get(name.as_str()).into_iter().flatten() {
             let mut next: Vec<String> = bases(interface).map(str::to_owned).collect();
-            let ports = listed_ports::ports(&Path::default(), interface);
-            next.extend(ports.into_iter().map(|(_, port)| port));
+            next.extend(listed_ports::names(interface));
             // An internal port leads to the cards of its bridge.
             if interface["type"] == "ovs-interface" {
                 next.extend(interface["controller"].as_str().map(str::to_owned));

@@ -19,6 +19,12 @@ pub(crate) fn ports(path: &Path, wanted: &Value) -> Vec<(Path, String)> {
     found
 }
 
+/// The names of these ports.
+pub(crate) fn names(wanted: &Value) -> impl Iterator<Item = String> + use<> {
+    let ports = ports(&Path::default(), wanted);
+    ports.into_iter().map(|(_, name)| name)
+}
+
 /// Adds the ports of a section. A bond of Open vSwitch is named in its bridge alone, so its ports
 /// stand for it.
 fn add(path: &Path, section: &Value, found: &mut Vec<(Path, String)>) {

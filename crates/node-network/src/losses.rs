@@ -52,8 +52,7 @@ fn ports_of<'a>(desired: &Value, current: &'a Value) -> Vec<PortOf<'a>> {
             .get(controller)
             .into_iter()
             .flatten()
-            .flat_map(|interface| listed_ports::ports(&Path::default(), interface))
-            .map(|(_, name)| name)
+            .flat_map(|interface| listed_ports::names(interface))
             .collect()
     };
     // The ports that a controller of the host has, by its name.

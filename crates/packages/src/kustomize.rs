@@ -4,6 +4,10 @@
 //!   default;
 //! - `split/DOMAIN`: the operator of one domain, in the place of the operator that Weft replaces;
 //! - `overlays/registry`: the base with images of another registry.
+//!
+//! All objects get the label [`MANAGED_BY`], by which `weft status --installation` sees that kustomize
+//! has installed them. kustomize would add it by itself only where the outermost kustomization asks
+//! for it.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -15,6 +19,9 @@ use crate::{
     manifests::Program,
     release::{Images, VERSION},
 };
+
+/// The label of objects that kustomize has built, with its value.
+pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "kustomize");
 
 /// Returns the files of all bases and overlays.
 ///
@@ -73,6 +80,8 @@ fn add(files: &mut Files, folder: &str, objects: &[Value]) -> Result<()> {
         files.insert(format!("{folder}/{name}"), documents.join("---\n"));
         kustomization += &format!("- {name}\n");
     }
+    let (label, value) = MANAGED_BY;
+    kustomization += &format!("labels:\n- pairs:\n    {label}: {value}\n");
     files.insert(format!("{folder}/kustomization.yaml"), kustomization);
     Ok(())
 }

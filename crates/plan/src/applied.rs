@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::{Difference, Kind, Live, What, fields};
 
 /// Annotation in which `kubectl apply` keeps what it was given the last time.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The way in which a resource was applied last, which is the way in which the file is applied.
 enum Way<'a> {

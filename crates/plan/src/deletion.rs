@@ -15,7 +15,7 @@ const OF_NAMESPACES: [&str; 5] = [
 ];
 
 /// The way back for the namespace of a domain's operands, see [`gone_with_roles`].
-const INSTALL_AGAIN: &str = "apply the output of `weft manifests` again, which has the namespace and the operator's roles in it (`weft status --installation` prints the command)";
+const INSTALL_AGAIN: &str = "apply Weft's manifests again, which have the namespace and the operator's roles in it (`weft status --installation` prints the command)";
 
 /// Returns the message about an object that another user has deleted and that is not gone.
 /// `is_of_installation` is true for a namespace that the installation makes, because the operator
@@ -154,7 +154,7 @@ mod tests {
             promise.strip_prefix(waits),
             Some("Weft creates it again when it is gone")
         );
-        let way_back = "apply the output of `weft manifests` again, which has the namespace and the operator's roles in it (`weft status --installation` prints the command)";
+        let way_back = "apply Weft's manifests again, which have the namespace and the operator's roles in it (`weft status --installation` prints the command)";
         let explained = being_deleted(&namespace, true);
         assert_eq!(
             explained.strip_prefix(waits),

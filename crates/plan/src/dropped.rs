@@ -281,6 +281,11 @@ pub fn way_out(domain: &str) -> String {
 /// Returns the message about fields of a domain that get lost, with the command that ends it. `None`
 /// if none do.
 pub fn notice(domain: &str, dropped: &[(Kind, Vec<String>)]) -> Option<String> {
+    notice_with(dropped, &way_out(domain))
+}
+
+/// Returns the same message with another command that brings the definitions.
+pub fn notice_with(dropped: &[(Kind, Vec<String>)], command: &str) -> Option<String> {
     if dropped.is_empty() {
         return None;
     }
@@ -289,9 +294,8 @@ pub fn notice(domain: &str, dropped: &[(Kind, Vec<String>)]) -> Option<String> {
         .map(|(kind, fields)| format!("{}: {}", kind.definition(), some(fields)))
         .collect();
     Some(format!(
-        "the API server drops fields that this version of Weft knows, because the cluster has definitions of another version or of another operator. Lost by {}. Apply the definitions of this version, and then again what you had applied: {}",
-        of_each.join("; by "),
-        way_out(domain)
+        "the API server drops fields that this version of Weft knows, because the cluster has definitions of another version or of another operator. Lost by {}. Apply the definitions of this version, and then again what you had applied: {command}",
+        of_each.join("; by ")
     ))
 }
 

@@ -40,7 +40,7 @@ mod step;
 mod takeover;
 mod unit;
 
-pub use applied::{applied, differences};
+pub use applied::{LAST_APPLIED, applied, differences};
 pub use body::effective_body;
 pub use certificate::{Certificate, Lifetime, Lifetimes, LifetimesError};
 pub use choice::NotAChoice;

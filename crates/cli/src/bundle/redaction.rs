@@ -15,7 +15,7 @@ use base64::{
 use regex::{Captures, Regex};
 use serde_json::{Map, Value, json};
 use weft_plan::{
-    escape, kinds,
+    LAST_APPLIED, escape, kinds,
     secrets::{
         NAME_PATTERN as NAMES, PHRASE_PATTERN as PHRASES, SHORTEST, is_secret, is_secret_name,
     },
@@ -23,8 +23,6 @@ use weft_plan::{
 
 /// Stands where a secret value was.
 pub const REMOVED: &str = "<removed>";
-
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A name and a value in a text, the value up to the end of the line: `password = two words`. Also
 /// both values of a change in the history of a node: `~ interfaces[eth1].802.1x.password: x -> y`.

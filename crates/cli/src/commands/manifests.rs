@@ -52,8 +52,9 @@ Examples:
 pub struct Args {
     /// How to print them, yaml or json, or a folder for files, an example configuration among them.
     /// With helm-values: the values with which Weft's Helm chart installs the same. With
-    /// kustomize-patch: a patch for one of Weft's bases for kustomize, with the images of
-    /// --running-images and --operand-images
+    /// kustomize-patch: a patch for one of Weft's bases for kustomize, with the images and variables
+    /// of the operator that the options set. Options that change more, such as --components, are
+    /// errors there
     #[arg(
         short,
         long,
@@ -322,7 +323,8 @@ fn warning(args: &Args, domains: &[&'static Entry], left_out: &LeftOut) -> Strin
 /// Returns the command that is asked for, with the domains that it leaves out and with the options
 /// of the installed operator that it does not have.
 fn keeping(args: &Args, domains: &[&'static Entry], left_out: &LeftOut) -> Reinstall {
-    let mut command = Reinstall::of(&left_out.operator);
+    // The user is about to apply manifests, whichever tool has installed the operator.
+    let mut command = Reinstall::of(&left_out.operator).by_manifests();
     domains.iter().for_each(|entry| command.serve(entry.name));
     let mut components = args.components.clone();
     let is_left_out = |entry: &&Entry| left_out.domains.contains(&entry.name);
@@ -382,10 +384,59 @@ fn keeping(args: &Args, domains: &[&'static Entry], left_out: &LeftOut) -> Reins
     command
 }
 
+/// Reports whether an option concerns a domain.
+type Concerns = fn(&Entry) -> bool;
+
+/// Returns a note for each option that concerns only other domains than these.
+fn without_effect(args: &Args, domains: &[&'static Entry]) -> Vec<String> {
+    let needs: [(&str, bool, Concerns); 4] = [
+        ("--api-server", args.api_server.is_some(), |entry| {
+            entry.install.before_the_network
+        }),
+        (
+            "--node-kubeconfig",
+            args.node_kubeconfig.is_some(),
+            |entry| entry.install.before_the_network,
+        ),
+        (
+            "--placement-namespaces",
+            args.placement_namespaces.is_some(),
+            |entry| entry.install.served_namespace.is_some(),
+        ),
+        ("--keystone-urls", args.keystone_urls.is_some(), |entry| {
+            entry.install.keystones_variable.is_some()
+        }),
+    ];
+    let has = |entry: &Entry, name: &str| {
+        let mut components = entry.install.components.iter();
+        components.any(|component| component.name == name)
+    };
+    let note = |option: &str, concerns: &dyn Fn(&Entry) -> bool| {
+        if domains.iter().any(|entry| concerns(entry)) {
+            return None;
+        }
+        let all = domains::ALL.iter().filter(|entry| concerns(entry));
+        let all: Vec<_> = all.map(|entry| entry.name).collect();
+        let all = all.join(", ");
+        Some(format!(
+            "note: {option} has no effect without the domain {all}"
+        ))
+    };
+    let given = needs.into_iter().filter(|(_, is_given, _)| *is_given);
+    let options = given.filter_map(|(option, _, concerns)| note(option, &concerns));
+    let components = args.components.iter();
+    let components = components
+        .filter_map(|name| note(&format!("--components {name}"), &|entry| has(entry, name)));
+    options.chain(components).collect()
+}
+
 /// Prints or writes them.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let domains = chosen(args);
     args.cluster.check()?;
+    for note in without_effect(args, &domains) {
+        output::say(&note);
+    }
     let look = look(args, &domains);
     let running = match args.running_images {
         true => running_images(args, &domains)?,

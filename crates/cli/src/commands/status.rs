@@ -265,8 +265,8 @@ impl Seen {
         Ok(ExitCode::from(if is_whole { 0 } else { UNHEALTHY }))
     }
 
-    /// Returns a line for each operator with the command whose output installs it. Other messages name
-    /// `weft manifests` alone: only here are the domains and options known.
+    /// Returns a line for each operator with the command that installs it, by the tool that has
+    /// installed it. Other messages name this command: only here are tool, domains and options known.
     fn how_installed(&self) -> BTreeSet<String> {
         let operators = self.sites.iter().filter_map(|site| site.operator.as_ref());
         operators
@@ -563,7 +563,7 @@ impl Status<'_> {
         let mut domain = tree::Domain::of(site, presence, alive);
         domain.installed = true;
         if self.args.installation {
-            let lost = dropped::notice(reader, site.entry).await;
+            let lost = dropped::notice(reader, site).await;
             domain.dropped = lost.map_err(explain)?;
         }
         domain.leftovers = self.leftovers(site).await?;

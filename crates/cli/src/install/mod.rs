@@ -30,6 +30,7 @@ pub const SINGLE_OPERATOR: &str = "weft-operator";
 pub const SINGLE_NAMESPACE: &str = "weft-system";
 
 /// The choices of an installation.
+#[derive(Clone)]
 pub struct Options<'a> {
     /// The domains to install.
     pub domains: Vec<&'static Entry>,

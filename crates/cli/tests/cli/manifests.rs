@@ -1171,13 +1171,107 @@ fn helm_values_and_a_kustomize_patch_have_the_chosen_images() {
             &["-o", "helm-values", "--namespace", "a"],
             "give --namespace to helm",
         ),
-        (&["-o", "kustomize-patch"], "no image differs"),
+        (&["-o", "kustomize-patch"], "nothing differs from the base"),
         (
             &["-o", "kustomize-patch", "--split", images],
             "name one domain",
         ),
     ] {
         let run = weft(Path::new("."), &[&["manifests"], arguments].concat());
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{arguments:?}");
+        assert!(run.stderr.contains(said), "{arguments:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn an_option_of_a_domain_that_is_left_out_has_a_note() {
+    let noted = |form: &[&str], option: &[&str]| {
+        let manifests = ["manifests", "--domains", "addons"];
+        let run = weft(Path::new("."), &[&manifests[..], form, option].concat());
+        assert_eq!(run.code, 0, "{option:?}: {}", run.stderr);
+        run.stderr
+    };
+    let note = |option: &str, domain: &str| {
+        format!("note: {option} has no effect without the domain {domain}\n")
+    };
+    for form in [&[][..], &["-o", "helm-values"]] {
+        for (option, domain) in [
+            (["--api-server", "192.0.2.1:6443"], "cluster-network"),
+            (["--node-kubeconfig", "/etc/a"], "cluster-network"),
+            (["--placement-namespaces", "lab"], "placement"),
+            (["--keystone-urls", "https://keystone.example"], "placement"),
+        ] {
+            assert_eq!(noted(form, &option), note(option[0], domain));
+        }
+        assert_eq!(
+            noted(form, &["--components", "multus,flannel"]),
+            note("--components flannel", "cluster-network")
+        );
+        assert_eq!(noted(form, &["--components", "multus"]), "");
+    }
+}
+
+/// The test of the bases shows that kustomize deploys the same with the patch.
+#[test]
+fn a_kustomize_patch_holds_an_option_or_refuses_it() {
+    let printed = |arguments: &[&str]| {
+        let patch = [&["manifests", "-o", "kustomize-patch"], arguments].concat();
+        weft(Path::new("."), &patch)
+    };
+    let image = ["--image", "registry.example/weft:2"];
+    let agents = ["--agent-image", "registry.example/agent:2"];
+    let always = ["--image-pull-policy", "Always"];
+    // The base has agents, also if the images of other domains are asked for.
+    let run = printed(&[&image[..], &agents, &always, &["--domains", "addons"]].concat());
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    let patch = objects(&run.stdout).remove(0);
+    assert_eq!(
+        patch["spec"]["template"]["spec"]["containers"],
+        json!([{
+            "name": "weft-operator", "image": "registry.example/weft:2",
+            "imagePullPolicy": "Always", "env": [
+                {"name": "HANDLER_IMAGE_PULL_POLICY", "value": "Always"},
+                {"name": "OPERATOR_IMAGE", "value": "registry.example/weft:2"},
+                {"name": "RELATED_IMAGE_HANDLER_IMAGE", "value": "registry.example/agent:2"},
+            ]
+        }])
+    );
+    let network = ["--split", "--domains", "cluster-network"];
+    let server = ["--api-server", "https://192.0.2.1:6443"];
+    let run = printed(&[&network[..], &server].concat());
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    assert!(run.stdout.contains("192.0.2.1"), "{}", run.stdout);
+
+    let placement = ["--split", "--domains", "placement"];
+    let file = ["--node-kubeconfig", "/etc/kubernetes/kubelet.conf"];
+    let namespaces = ["--placement-namespaces", "lab"];
+    let addons = ["--split", "--domains", "addons"];
+    for (arguments, said) in [
+        (vec!["--components", "multus"], "cannot hold --components"),
+        (vec!["--monitoring"], "cannot hold --monitoring"),
+        (
+            [&network[..], &file].concat(),
+            "cannot hold --node-kubeconfig",
+        ),
+        (
+            [&placement[..], &namespaces].concat(),
+            "cannot hold --placement-namespaces",
+        ),
+        (server.to_vec(), "--api-server changes nothing"),
+        (
+            [&addons[..], &agents].concat(),
+            "--agent-image changes nothing",
+        ),
+        (
+            vec!["--operand-images=FLANNEL_IMAGE=r.example/f:1"],
+            "FLANNEL_IMAGE: this base of kustomize deploys no such image",
+        ),
+        (
+            vec!["--domains", "addons,cluster-network"],
+            "--domains cluster-network: the base of kustomize serves addons and node-network",
+        ),
+    ] {
+        let run = printed(&[&arguments[..], &image].concat());
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{arguments:?}");
         assert!(run.stderr.contains(said), "{arguments:?}: {}", run.stderr);
     }

@@ -192,10 +192,7 @@ impl Wishes {
         };
         for interface in interfaces(state) {
             if interface["type"] == "ovs-bridge" {
-                let ports = listed_ports::ports(&Path::default(), interface);
-                wishes
-                    .of_ovs
-                    .extend(ports.into_iter().map(|(_, port)| port));
+                wishes.of_ovs.extend(listed_ports::names(interface));
             }
             let has_section = TYPES
                 .iter()

@@ -111,7 +111,7 @@ impl Error {
         };
         match self {
             Self::Api(status) if lacks_right(status) => format!(
-                "{self}; apply the output of `weft manifests` again, which has the operator's rights (`weft status --installation` prints the command)"
+                "{self}; apply Weft's manifests again, which have the operator's rights (`weft status --installation` prints the command)"
             ),
             _ => self.to_string(),
         }
@@ -767,7 +767,7 @@ mod tests {
         let said = role.of_operator();
         assert!(
             said.ends_with(
-                "cannot patch resource \"daemonsets\"; apply the output of `weft manifests` again, which has the operator's rights (`weft status --installation` prints the command)"
+                "cannot patch resource \"daemonsets\"; apply Weft's manifests again, which have the operator's rights (`weft status --installation` prints the command)"
             ),
             "{said}"
         );

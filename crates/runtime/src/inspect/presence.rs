@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
+use serde_json::{Value, json};
 use weft_plan::{
     COMPONENT_LABEL, Domain, Kind, Live, ObjectKey, is_at_rest, is_object_name, kinds,
     report::Blocked,
@@ -38,6 +38,9 @@ pub struct Operator {
     pub domains: Vec<String>,
     /// The environment of its container, as far as the Deployment shows it.
     pub environment: BTreeMap<String, String>,
+    /// The workload's labels, annotations and owner references, in its `metadata`: marks of the tool
+    /// that has installed it.
+    pub marks: Value,
 }
 
 impl Operator {
@@ -60,6 +63,12 @@ impl Operator {
             domains: domains(arguments.iter().copied()),
             arguments: arguments.into_iter().map(str::to_owned).collect(),
             environment: environment(workload),
+            marks: json!({"metadata": {
+                "namespace": workload["metadata"]["namespace"],
+                "labels": workload["metadata"]["labels"],
+                "annotations": workload["metadata"]["annotations"],
+                "ownerReferences": workload["metadata"]["ownerReferences"],
+            }}),
             workload: key,
         })
     }

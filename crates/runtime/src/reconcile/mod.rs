@@ -29,3 +29,5 @@ pub mod starts;
 pub mod status;
 pub mod stored;
 pub mod teardown;
+#[cfg(test)]
+mod testing;

@@ -156,24 +156,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    fn manifest(value: &str) -> Manifest {
-        Manifest::new(json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"},
-            "data": {"k": value}
-        }))
-        .unwrap()
-    }
-
-    fn changed(path: &str, live: &str) -> Difference {
-        Difference {
-            path: path.to_owned(),
-            what: What::Changed {
-                live: live.into(),
-                desired: "ours".into(),
-            },
-        }
-    }
+    use crate::reconcile::testing::{changed, manifest, written_by};
 
     fn missing(path: &str) -> Difference {
         Difference {
@@ -182,20 +165,6 @@ mod tests {
                 desired: "ours".into(),
             },
         }
-    }
-
-    /// An object with a field of each of these managers.
-    fn written_by(managers: &[(&str, &str)]) -> Value {
-        let entries: Vec<_> = managers
-            .iter()
-            .map(|(manager, field)| {
-                json!({
-                    "manager": manager, "operation": "Update", "time": "2026-01-01T00:00:00Z",
-                    "fieldsV1": {"f:data": {format!("f:{field}"): {}}}
-                })
-            })
-            .collect();
-        json!({"metadata": {"managedFields": entries}})
     }
 
     fn says(differences: &[Difference], before: &Value, last: Last) -> Option<String> {

@@ -289,28 +289,14 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::sync::Arc;
 
-    use serde_json::json;
-    use weft_plan::What;
-
     use super::*;
-    use crate::reconcile::admission::tests::Fed;
-
-    fn manifest(value: &str) -> Manifest {
-        Manifest::new(json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"},
-            "data": {"k": value, "other": "o"}
-        }))
-        .unwrap()
-    }
+    use crate::reconcile::{
+        admission::tests::Fed,
+        testing::{changed, manifest, written_by},
+    };
 
     fn difference(path: &str) -> Difference {
-        Difference {
-            path: path.to_owned(),
-            what: What::Changed {
-                live: "theirs".into(),
-                desired: "ours".into(),
-            },
-        }
+        changed(path, "theirs")
     }
 
     fn change(path: &str) -> Step {
@@ -321,10 +307,7 @@ mod tests {
     }
 
     fn live() -> Value {
-        json!({"metadata": {"managedFields": [{
-            "manager": "other-operator", "operation": "Update", "time": "2026-01-01T00:00:00Z",
-            "fieldsV1": {"f:data": {"f:k": {}}}
-        }]}})
+        written_by(&[("other-operator", "k")])
     }
 
     /// Repairs the field whenever that may be done, for so many seconds. Returns how often.

@@ -312,15 +312,7 @@ impl Retries {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use serde_json::json;
-
-    fn manifest(value: &str) -> Manifest {
-        Manifest::new(json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"},
-            "data": {"k": value}
-        }))
-        .unwrap()
-    }
+    use crate::reconcile::testing::manifest;
 
     fn attempt(value: &str) -> Attempt {
         Attempt {

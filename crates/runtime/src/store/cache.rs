@@ -13,8 +13,8 @@ use std::{
 
 use serde_json::Value;
 use weft_plan::{
-    Fact, Facts, Inventory, Kind, Live, OWNER_LABEL, ObjectKey, dropped::Shipped, kinds,
-    rollout::PodView,
+    Fact, Facts, Inventory, Kind, LAST_APPLIED, Live, OWNER_LABEL, ObjectKey, dropped::Shipped,
+    kinds, rollout::PodView,
 };
 
 use crate::store::table::{Change, Effect, Table};
@@ -131,7 +131,7 @@ impl Kept {
             .and_then(Value::as_object_mut)
         {
             // As large as the object, and nothing reads it.
-            annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+            annotations.remove(LAST_APPLIED);
         }
         Self::Whole(object.to_string().into())
     }

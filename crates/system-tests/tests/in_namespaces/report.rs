@@ -307,7 +307,7 @@ async fn a_bridge_that_the_firewall_sees_is_named(site: &Site) {
     set("1", "eth6");
     assert_eq!(
         has_condition(true).await,
-        "packets between ports of br1 pass the chain FORWARD of iptables and ip6tables, which may drop them"
+        "packets between ports of br1 pass the chain FORWARD of iptables and ip6tables, which may drop them. On the node, `iptables -S FORWARD` shows whether it does, and `iptables -I FORWARD -i BRIDGE -o BRIDGE -j ACCEPT` lets them pass"
     );
 }
 

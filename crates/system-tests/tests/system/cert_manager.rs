@@ -104,6 +104,7 @@ async fn the_component_alone_waits_for_cert_manager_and_goes_on_by_itself() {
     inject(&cluster, &issue(&cluster).await).await;
     cluster.wait_available().await;
     Found::in_(&cluster).await.connect(SERVER).await.unwrap();
+    assert_not_warned(&cluster, &proxy);
     becomes_idle(&cluster, &proxy).await;
 
     // It is kept in order as everything is.

@@ -110,6 +110,22 @@ async fn lost_fields_are_named_with_the_command_that_helps() {
         },
     )
     .await;
+    // Helm would find fields of another manager after `kubectl apply`, so its users get its command.
+    let of_helm = [
+        "meta.helm.sh/release-name=nets",
+        "meta.helm.sh/release-namespace=apps",
+    ];
+    let annotate = ["-n", NAMESPACE, "annotate", "deployment", OPERATOR];
+    cluster.kubectl(&[&annotate[..], &of_helm].concat()).await;
+    let installation = weft(&cluster, &["status", "--installation"]).await.ended(3);
+    let upgrade = "helm upgrade nets CHART --namespace apps --reset-then-reuse-values";
+    for part in ["then again what you had applied", " again"] {
+        let shown = &installation.stdout;
+        assert!(
+            shown.contains(&format!("{part}: {upgrade}")),
+            "{part}\n{shown}"
+        );
+    }
 
     operator.kill();
     let definitions = weft(&cluster, &["crds", "--domains", "addons"]).await;

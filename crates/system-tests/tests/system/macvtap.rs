@@ -1,8 +1,8 @@
 //! Macvtap's ConfigMap: made where it is missing, and the user's from then on.
 
 use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -14,6 +14,9 @@ use crate::commands::user::weft;
 use weft_system_tests::*;
 
 const DEFAULT: &str = "macvtap-deviceplugin-config";
+/// The number of crashes during which the other node keeps its pod. Before each of them, the pod is
+/// Ready for a second.
+const CRASHES_SEEN: usize = 3;
 
 /// A second after it is Ready, the program of a pod with the ConfigMap `unreadable` ends.
 const CRASHES: &str = r#"
@@ -43,8 +46,17 @@ spec:
         lastState: { terminated: { exitCode: 1, reason: Error, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }} } }
 "#;
 
-/// The ConfigMaps of the pods, by node.
-async fn configured(cluster: &Cluster) -> BTreeMap<String, String> {
+/// A pod of macvtap.
+struct Pod {
+    node: String,
+    /// The ConfigMap that its program reads.
+    config: String,
+    /// The end of the program's last run, if it has ended.
+    crashed: Option<String>,
+}
+
+/// The pods that are there.
+async fn pods(cluster: &Cluster) -> Vec<Pod> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let api = cluster.api(kinds::POD, NAMESPACE);
     let pods = api.list(&Default::default()).await.unwrap().into_iter();
@@ -56,9 +68,20 @@ async fn configured(cluster: &Cluster) -> BTreeMap<String, String> {
     pods.filter(is_there)
         .map(|pod| {
             let read = &pod["spec"]["containers"][0]["envFrom"][0]["configMapRef"]["name"];
-            (text(&pod["spec"]["nodeName"]), text(read))
+            let ended = &pod["status"]["containerStatuses"][0]["lastState"]["terminated"];
+            Pod {
+                node: text(&pod["spec"]["nodeName"]),
+                config: text(read),
+                crashed: ended["finishedAt"].as_str().map(str::to_owned),
+            }
         })
         .collect()
+}
+
+/// The ConfigMaps of the pods, by node.
+async fn configured(cluster: &Cluster) -> BTreeMap<String, String> {
+    let pods = pods(cluster).await.into_iter();
+    pods.map(|pod| (pod.node, pod.config)).collect()
 }
 
 /// The program answers no probe, so a pod counts as Ready as soon as it runs.
@@ -103,15 +126,20 @@ async fn a_config_that_ends_the_program_stops_at_the_first_node() {
         .wait_condition("Progressing", "True", "Deploying", message)
         .await;
 
-    // For several starts of the program, its pod is Ready, and the other node keeps the old one.
-    let end = Instant::now() + Duration::from_secs(15);
-    while Instant::now() < end {
-        let configured = configured(&cluster).await;
-        let mut read: Vec<_> = configured.values().map(String::as_str).collect();
+    // The program starts and crashes again, and the other node keeps the old pod.
+    let mut crashes = BTreeSet::new();
+    wait_until("the pod has crashed several times", async || {
+        let pods = pods(&cluster).await;
+        let mut read: Vec<_> = pods.iter().map(|pod| pod.config.as_str()).collect();
         read.sort_unstable();
-        assert_eq!(read, [DEFAULT, "unreadable"], "{configured:?}");
-        tokio::time::sleep(Duration::from_millis(250)).await;
-    }
+        assert_eq!(read, [DEFAULT, "unreadable"]);
+        crashes.extend(pods.into_iter().filter_map(|pod| pod.crashed));
+        match crashes.len() >= CRASHES_SEEN {
+            true => Ok(()),
+            false => Err(format!("crashes at {crashes:?}")),
+        }
+    })
+    .await;
     wait_until("the status names the pod", async || {
         let status = weft(&cluster, &["status"]).await.stdout;
         match status.contains(message) && status.contains("pod macvtap-cni-") {

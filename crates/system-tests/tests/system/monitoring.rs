@@ -54,6 +54,7 @@ async fn monitoring_comes_and_goes_with_its_definitions() {
     wait_there(&cluster, &OF_OPERATOR, 5).await;
     wait_there(&cluster, &OF_KUBEMACPOOL, 5).await;
     cluster.wait_available().await;
+    assert_not_warned(&cluster, &proxy);
     becomes_idle(&cluster, &proxy).await;
     let binding = cluster
         .get(kinds::ROLE_BINDING, NAMESPACE, OF_OPERATOR[4].1)

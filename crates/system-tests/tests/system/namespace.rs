@@ -17,7 +17,7 @@ metadata: {name: cluster}
 spec: {linuxBridge: {}}
 ";
 
-const WAY_BACK: &str = "apply the output of `weft manifests` again, which has the namespace and the operator's roles in it (`weft status --installation` prints the command)";
+const WAY_BACK: &str = "apply Weft's manifests again, which have the namespace and the operator's roles in it (`weft status --installation` prints the command)";
 
 #[tokio::test]
 async fn a_deleted_namespace_of_all_operands_comes_back_with_the_manifests() {

@@ -248,7 +248,8 @@ fn deaf(wish: &Wish, current: &Value) -> Option<String> {
     some_of(&lines.collect::<Vec<_>>())
 }
 
-/// Returns which bridges of a granted policy pass packets through the host's firewall.
+/// Returns which bridges of a granted policy pass packets through the host's firewall, and how to see
+/// on the node what it does with them. The agent does not read its rules.
 fn filtered(wish: &Wish, desired: &Value, filter: &BridgeFilter) -> Option<String> {
     if wish.decision != Decision::Granted {
         return None;
@@ -266,7 +267,14 @@ fn filtered(wish: &Wish, desired: &Value, filter: &BridgeFilter) -> Option<Strin
             "packets between ports of {bridge} pass the chain FORWARD of {chains}, which may drop them"
         ))
     });
-    some_of(&lines.collect::<Vec<_>>())
+    let lines = some_of(&lines.collect::<Vec<_>>())?;
+    let program = match lines.contains("FORWARD of iptables") {
+        true => "iptables",
+        false => "ip6tables",
+    };
+    Some(format!(
+        "{lines}. On the node, `{program} -S FORWARD` shows whether it does, and `{program} -I FORWARD -i BRIDGE -o BRIDGE -j ACCEPT` lets them pass"
+    ))
 }
 
 /// Returns the first of these places in one text. `None` if there is none.

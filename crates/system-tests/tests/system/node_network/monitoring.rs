@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use weft_plan::{Kind, kinds};
+use weft_testenv::proxy::Proxy;
 
 use super::{NAMESPACE, nmstate, start};
 use weft_system_tests::*;
@@ -36,7 +37,8 @@ async fn wait_there(cluster: &Cluster, count: usize) {
 #[tokio::test]
 async fn monitoring_comes_with_its_definitions_and_readers_read_everything() {
     let cluster = start(1).await;
-    let _operator = Operator::start_default(&cluster).await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let _operator = Operator::start_via(&cluster, &proxy).await;
     cluster.apply(&nmstate("nmstate", &json!({}))).await;
     cluster.wait_available().await;
     assert_eq!(there(&cluster).await, 0);
@@ -48,6 +50,7 @@ async fn monitoring_comes_with_its_definitions_and_readers_read_everything() {
         .await;
     wait_there(&cluster, OBJECTS.len()).await;
     cluster.wait_available().await;
+    assert_not_warned(&cluster, &proxy);
 
     cluster
         .kubectl(&[
