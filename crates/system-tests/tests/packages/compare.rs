@@ -19,7 +19,7 @@ use weft_packages::{
 use weft_testenv::{Programs, helm};
 
 /// A difference that is meant: the package, beginning and end of its description, and the reason.
-const ALLOWED: [(&str, &str, &str, &str); 4] = [
+const ALLOWED: [(&str, &str, &str, &str); 5] = [
     (
         "chart",
         "",
@@ -37,6 +37,12 @@ const ALLOWED: [(&str, &str, &str, &str); 4] = [
         "Job weft-system/weft-test",
         ": only in the package",
         "`helm test` creates it, and an installation does not",
+    ),
+    (
+        "kustomize",
+        "",
+        ": /metadata/labels/app.kubernetes.io~managed-by only in the package",
+        "by this label, `weft status --installation` sees that kustomize has installed the objects",
     ),
     (
         "bundle",
