@@ -287,7 +287,7 @@ pub fn check_against(
 
 /// The part of an object that a user writes. The API server ignores the status in what users apply,
 /// and old operators wrote other fields there.
-fn without_status(resource: &Value) -> Value {
+pub fn without_status(resource: &Value) -> Value {
     let mut resource = resource.clone();
     if let Some(fields) = resource.as_object_mut() {
         fields.remove("status");
@@ -296,7 +296,7 @@ fn without_status(resource: &Value) -> Value {
 }
 
 /// Returns the API server's finding about the name.
-fn name_of(resource: &Value) -> Option<Finding> {
+pub fn name_of(resource: &Value) -> Option<Finding> {
     let message = match Live::of(resource).name() {
         "" if resource["metadata"]["generateName"].is_string() => return None,
         "" => "is missing: give it a name".to_owned(),

@@ -32,6 +32,7 @@
 
 mod account;
 mod addresses;
+mod attachments;
 mod bundle;
 mod check;
 mod cli;

@@ -6,9 +6,10 @@ use serde_json::Value;
 use weft_documents::{
     Document, NotYaml, Position, RENDER_FIRST, Skipped, has_braces, is_unrendered, join,
 };
-use weft_plan::{Decision, Live, escape};
+use weft_plan::{Decision, Live, escape, kinds::NETWORK_ATTACHMENT_DEFINITION};
 
 use crate::{
+    attachments::{self, Attachments},
     check::{self, Subject},
     domains::{Entry, Environment},
     nodes,
@@ -27,8 +28,8 @@ pub struct Review {
     pub findings: Vec<Located>,
     /// The resources of ours in these files.
     pub resources: Vec<Resource>,
-    /// Objects of other kinds of our APIs in these files: checked, and nothing more to be done with
-    /// them here.
+    /// Objects of other kinds of our APIs in these files, and NetworkAttachmentDefinitions: checked,
+    /// and nothing more to be done with them here.
     pub others: Vec<Other>,
     /// Hints that are no errors.
     pub notes: Vec<String>,
@@ -44,6 +45,9 @@ pub struct Review {
     /// True if a message has listed the kinds that Weft knows.
     #[serde(skip)]
     has_listed_kinds: bool,
+    /// The NetworkAttachmentDefinitions, if they are looked at.
+    #[serde(skip)]
+    attachments: Option<Attachments>,
 }
 
 /// An object that was checked, and of which no objects are made.
@@ -111,25 +115,40 @@ pub struct Located {
     excerpt: Option<String>,
 }
 
-/// Checks everything in these files.
+/// Checks everything in these files that a command makes objects of.
 ///
 /// # Errors
 /// A variable of the environment has an invalid value, or there is nothing to check.
 pub fn review(sources: &[Source], environment: &Environment) -> Result<Review> {
-    let review = review_any(sources, environment)?;
+    let review = review_each(sources, environment, Review::default())?;
     match &review.nothing {
         Some(nothing) => anyhow::bail!("{nothing}"),
         None => Ok(review),
     }
 }
 
-/// Like [`review`], also of files whose objects are all of groups that Weft does not serve:
-/// [`Review::nothing`] says so.
+/// Like [`review`], also of NetworkAttachmentDefinitions, and of files whose objects are all of
+/// groups that Weft does not serve: [`Review::nothing`] says so.
 ///
 /// # Errors
 /// A variable of the environment has an invalid value, or there is no object at all.
 pub fn review_any(sources: &[Source], environment: &Environment) -> Result<Review> {
-    let mut review = Review::default();
+    let review = Review {
+        attachments: Some(Attachments::default()),
+        ..Review::default()
+    };
+    let mut review = review_each(sources, environment, review)?;
+    let together = review.attachments.iter().flat_map(Attachments::notes);
+    let together: Vec<_> = together.collect();
+    review.notes.extend(together);
+    Ok(review)
+}
+
+fn review_each(
+    sources: &[Source],
+    environment: &Environment,
+    mut review: Review,
+) -> Result<Review> {
     for source in sources {
         match weft_documents::parse(&source.text) {
             Ok(documents) => {
@@ -157,7 +176,7 @@ pub fn review_any(sources: &[Source], environment: &Environment) -> Result<Revie
         let nothing = format!(
             "{}: there is nothing in it that Weft could check{found}. {}. You apply objects of other kinds as they are: kubectl apply -f {}",
             names.join(", "),
-            check::known_kinds(),
+            review.known_kinds(),
             files.join(" -f ")
         );
         if found.is_empty() {
@@ -190,27 +209,23 @@ impl Review {
         document: &Document,
         environment: &Environment,
     ) -> Result<()> {
+        if attachments::is_one(&document.value)
+            && let Some(attachments) = &mut self.attachments
+        {
+            let title = title(NETWORK_ATTACHMENT_DEFINITION.kind, &document.value);
+            let about = format!("{}: {title}", source.name);
+            let (findings, notes) = attachments.check(&about, &document.value);
+            self.other(source, document, title, findings, notes);
+            return Ok(());
+        }
         let entry = match check::identify(&document.value) {
             Subject::Ours(entry) => entry,
             Subject::Beside(definition) => {
                 let (mut findings, mut notes) = check::check_against(definition, &document.value)?;
                 check::add_problems(&mut findings, nodes::problems(&document.value));
                 notes.extend(nodes::notices(&document.value).iter().map(check::note));
-                let mut findings = unrendered(&document.value).unwrap_or(findings);
-                findings.extend(repeated(document));
                 let title = title(&definition.read().spec.names.kind, &document.value);
-                let (name, valid, value) = (
-                    source.name.clone(),
-                    findings.is_empty(),
-                    document.value.clone(),
-                );
-                self.others.push(Other {
-                    source: name,
-                    title: title.clone(),
-                    valid,
-                    value,
-                });
-                self.add(source, document, &title, findings, notes);
+                self.other(source, document, title, findings, notes);
                 return Ok(());
             }
             Subject::Foreign => {
@@ -220,7 +235,7 @@ impl Review {
             Subject::Mistaken(mut finding) => {
                 if finding.message == check::NO_OBJECT && !self.has_listed_kinds {
                     self.has_listed_kinds = true;
-                    finding.message = format!("{}. {}", finding.message, check::known_kinds());
+                    finding.message = format!("{}. {}", finding.message, self.known_kinds());
                 }
                 self.findings.push(locate(source, document, finding));
                 return Ok(());
@@ -255,6 +270,36 @@ impl Review {
             value: document.value.clone(),
         });
         Ok(())
+    }
+
+    /// Adds an object of which the operator makes nothing by itself.
+    fn other(
+        &mut self,
+        source: &Source,
+        document: &Document,
+        title: String,
+        findings: Vec<Finding>,
+        notes: Vec<String>,
+    ) {
+        let mut findings = unrendered(&document.value).unwrap_or(findings);
+        findings.extend(repeated(document));
+        let valid = findings.is_empty();
+        self.add(source, document, &title, findings, notes);
+        self.others.push(Other {
+            source: source.name.clone(),
+            title,
+            valid,
+            value: document.value.clone(),
+        });
+    }
+
+    /// The kinds that are looked at, in a sentence.
+    fn known_kinds(&self) -> String {
+        let known = check::known_kinds();
+        match self.attachments {
+            Some(_) => format!("{known}; {}", attachments::kind()),
+            None => known,
+        }
     }
 
     /// A finding that a resource has no effect, because another one in these files counts.
@@ -405,7 +450,9 @@ fn repeated(document: &Document) -> impl Iterator<Item = Finding> {
 }
 
 fn locate(source: &Source, document: &Document, mut finding: Finding) -> Located {
-    let mut position = check::position(document, &finding);
+    let mut position = document
+        .position_in_json(&source.text, &finding.path)
+        .unwrap_or_else(|| check::position(document, &finding));
     // A message of the JSON parser counts lines from the start of the text in the field.
     if let Some(message) = without_place(&finding.message)
         && let Some(inside) = document.mistake_in_json(&source.text, &finding.path)

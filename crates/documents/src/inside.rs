@@ -21,6 +21,19 @@ pub(crate) fn before<'t>(text: &'t str, error: &serde_json::Error) -> &'t str {
     }
 }
 
+/// The part of a text before a place in it.
+pub(crate) fn until(text: &str, place: Position) -> &str {
+    let number = |counted: u64| usize::try_from(counted.saturating_sub(1)).unwrap_or(usize::MAX);
+    let start: usize = text
+        .split_inclusive('\n')
+        .take(number(place.line))
+        .map(str::len)
+        .sum();
+    let rest = &text[start..];
+    let end = rest.char_indices().nth(number(place.column));
+    &text[..start + end.map_or(rest.len(), |(at, _)| at)]
+}
+
 /// The place in a file of the character that follows `before` in a text, which begins at `start`.
 /// A character that is no white space, since lines of a text may be joined.
 pub(crate) fn position(

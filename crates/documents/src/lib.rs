@@ -21,6 +21,7 @@ mod text;
 
 use std::collections::HashMap;
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 pub use note::Note;
@@ -89,6 +90,25 @@ impl Document {
         let text = self.value_at(path)?.as_str()?;
         let error = serde_json::from_str::<Value>(text).err()?;
         let before = inside::before(text, &error);
+        inside::position(source, place.value, place.quotes?, before)
+    }
+
+    /// Where a value stands that is inside of a text with JSON: `spec.config.ipam.range` is the
+    /// value `ipam.range` of the JSON in `spec.config`. A path that the JSON does not have leads to
+    /// the innermost part of it that is there. `None` if the path does not lead into such a text.
+    /// `source` is the text of the whole file.
+    pub fn position_in_json(&self, source: &str, path: &str) -> Option<Position> {
+        if self.positions.contains_key(path) {
+            return None;
+        }
+        let mut ends = path.rmatch_indices(['.', '[']).map(|(end, _)| end);
+        let end = ends.find(|end| self.positions.contains_key(&path[..*end]))?;
+        let (outer, inner) = (&path[..end], path[end..].trim_start_matches('.'));
+        let place = self.positions.get(outer)?;
+        let text = self.value_at(outer)?.as_str()?;
+        serde_json::from_str::<IgnoredAny>(text).ok()?;
+        let json = Self::from(json::node(text, Position { line: 1, column: 1 }).ok()?);
+        let before = inside::until(text, json.position_of(inner));
         inside::position(source, place.value, place.quotes?, before)
     }
 
@@ -514,6 +534,48 @@ second: true
             assert_eq!(
                 documents[0].mistake_in_json(text, "a.b"),
                 Some(place),
+                "{text}"
+            );
+        }
+        for (text, place) in [
+            (
+                "a:\n  b: |\n    {\n      \"c\": [1, {\"d\":  \"é\"}]\n    }\n",
+                at(4, 23),
+            ),
+            (
+                "a:\n  b: >-\n    {\"x\": \"ü\",\n    \"c\": [1, {\"d\": 2}]}\n",
+                at(4, 20),
+            ),
+            (
+                "a: {b: '{\"x\": \"a''b\", \"c\": [1, {\"d\": 2}]}'}\n",
+                at(1, 38),
+            ),
+            ("a: {b: \"{\\\"c\\\": [1, {\\\"d\\\": 2}]}\"}\n", at(1, 29)),
+            (
+                "a:\n  b: '{\n  \"c\":\n    [1, {\"d\":\n    2}]}'\n",
+                at(5, 5),
+            ),
+            // The innermost part that is there.
+            ("a:\n  b: |\n    {\"c\": [1, {\"e\": 2}]}\n", at(3, 15)),
+            ("a:\n  b: |\n    {\"e\": 2}\n", at(3, 5)),
+        ] {
+            let documents = parse(text).unwrap();
+            assert_eq!(
+                documents[0].position_in_json(text, "a.b.c[1].d"),
+                Some(place),
+                "{text}"
+            );
+        }
+        for text in [
+            "a: {b: {c: [1, {d: 1}]}}\n",
+            "a: {b: x}\n",
+            "a: {b: 1}\n",
+            "b: 1\n",
+        ] {
+            let documents = parse(text).unwrap();
+            assert_eq!(
+                documents[0].position_in_json(text, "a.b.c[1].d"),
+                None,
                 "{text}"
             );
         }

@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
+use weft_attachments::{request, status};
 use weft_plan::{Live, canonical};
 
 use serde_json::{Value, json};
@@ -16,9 +17,9 @@ use crate::{
 };
 
 /// The annotation of pods by which Multus attaches them to networks.
-pub const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+pub const NETWORKS: &str = request::ANNOTATION;
 /// The annotation in which Multus reports the networks of a pod and its addresses there.
-pub const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
+pub const NETWORK_STATUS: &str = status::ANNOTATION;
 /// How long the name of an interface is at most, in Linux.
 const INTERFACE_LENGTH: usize = 15;
 /// The interfaces that every pod has.
@@ -39,19 +40,14 @@ pub fn read(name: &str, definition: Option<&Value>) -> Result<Network, State> {
             "NetworkAttachment resources missing: {name}"
         )));
     };
-    let config = definition["spec"]["config"].as_str().unwrap_or_default();
-    // Without one, the configuration is a file on each node.
-    let config = if config.trim().is_empty() {
-        Ok(Value::Null)
-    } else {
-        serde_json::from_str::<Value>(config)
-    };
-    match config {
+    // Without one, the configuration is a file on each node. Weft takes blanks for none.
+    let text = weft_attachments::text(definition).filter(|text| !text.trim().is_empty());
+    match text.map(weft_attachments::Config::read).transpose() {
         Ok(config) => Ok(Network {
             name: name.to_owned(),
-            gateway: config["ipam"]["gateway"]
-                .as_str()
-                .filter(|gateway| !gateway.is_empty())
+            gateway: config
+                .as_ref()
+                .and_then(weft_attachments::Config::gateway)
                 .map(str::to_owned),
         }),
         Err(error) => Err(Step::NetworkAttachments.fails(format!(
@@ -183,20 +179,15 @@ fn is_current(pod: &Value, deployment: &Value) -> bool {
 /// Returns the addresses of a pod by network, in the order of its annotation [`NETWORK_STATUS`].
 /// There are none while the pod lacks the annotation.
 fn told(pod: &Value) -> Result<Vec<(String, Vec<String>)>, serde_json::Error> {
-    let Some(status) = Live::of(pod).annotation(NETWORK_STATUS) else {
+    let Some(report) = Live::of(pod).annotation(NETWORK_STATUS) else {
         return Ok(Vec::new());
     };
-    let networks: Vec<Value> = serde_json::from_str(status)?;
-    let of = |network: &Value| {
-        let ips = network["ips"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .map(str::to_owned);
-        Some((network["name"].as_str()?.to_owned(), ips.collect()))
-    };
-    Ok(networks.iter().filter_map(of).collect())
+    let interfaces = status::read(report)?;
+    Ok(interfaces
+        .into_iter()
+        .filter(|interface| !interface.network.is_empty())
+        .map(|interface| (interface.network, interface.addresses))
+        .collect())
 }
 
 fn done() -> State {

@@ -15,8 +15,9 @@ use crate::{
 /// Check configurations, without a cluster
 ///
 /// Finds what the API server would refuse (schema and rules) and what the operator would refuse,
-/// all of it at once, each with file, line and column. Kinds that Weft does not serve are skipped. If
-/// all are, a note says that nothing is checked.
+/// all of it at once, each with file, line and column. Of a NetworkAttachmentDefinition, it finds
+/// what Multus, libcni, the reference plugins or whereabouts would refuse. Other kinds that Weft does
+/// not serve are skipped. If all are, a note says that nothing is checked.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Exit code 0: valid, or nothing of Weft's in it, 1: not valid, 2: could not be checked.

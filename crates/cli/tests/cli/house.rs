@@ -24,8 +24,9 @@ const IMPURE: [&str; 13] = [
     "netlink-sys",
 ];
 /// The pure crates, with the crates of the workspace that each may link.
-const PURE: [(&str, &[&str]); 9] = [
+const PURE: [(&str, &[&str]); 10] = [
     ("weft-documents", &[]),
+    ("weft-attachments", &[]),
     ("weft-api", &[]),
     ("weft-plan", &["weft-api"]),
     ("weft-certificates", &["weft-api", "weft-plan"]),
@@ -33,15 +34,15 @@ const PURE: [(&str, &[&str]); 9] = [
     ("weft-addons", &["weft-api", "weft-operands", "weft-plan"]),
     (
         "weft-cluster-network",
-        &["weft-api", "weft-operands", "weft-plan"],
+        &["weft-api", "weft-attachments", "weft-operands", "weft-plan"],
     ),
     (
         "weft-node-network",
-        &["weft-api", "weft-operands", "weft-plan"],
+        &["weft-api", "weft-attachments", "weft-operands", "weft-plan"],
     ),
     (
         "weft-placement",
-        &["weft-api", "weft-operands", "weft-plan"],
+        &["weft-api", "weft-attachments", "weft-operands", "weft-plan"],
     ),
 ];
 

@@ -5,6 +5,7 @@
 
 mod common;
 
+mod attachments;
 mod docs;
 mod examples;
 mod explain;

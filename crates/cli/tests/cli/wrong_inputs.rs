@@ -98,6 +98,12 @@ fn inputs() -> Vec<Input> {
             network("{clusterNetwork: [{cidr: 10.128.0.0/14, hostPrefix: '23'}], serviceNetwork: [172.30.0.0/16], defaultNetwork: {type: Flannel}}"),
         ),
         (
+            "a mode that a CNI plugin does not know",
+            VALIDATE,
+            "apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\nmetadata: {name: a}\nspec:\n  config: '{\"type\": \"macvlan\", \"mode\": \"Bridge\"}'\n"
+                .to_owned(),
+        ),
+        (
             "a mistyped field of a policy",
             VALIDATE,
             policy("{nodeSelektor: {rack: a}, desiredState: {interfaces: []}}"),

@@ -1,7 +1,6 @@
 //! Networks that pods may be attached to besides the default one. Each is a unit of its own and
 //! checked by itself: a bad one stops no other.
 
-mod cni;
 mod macvlan;
 mod raw;
 
@@ -91,7 +90,7 @@ pub(crate) fn hints(networks: &[AdditionalNetwork]) -> impl Iterator<Item = Noti
         .iter()
         .enumerate()
         .filter(|(_, network)| network.type_.as_deref() == Some("Raw"))
-        .filter_map(|(index, network)| raw::hint(&path(index), network))
+        .flat_map(|(index, network)| raw::hints(&path(index), network))
 }
 
 /// Returns the state of each network.

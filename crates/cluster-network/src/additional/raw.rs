@@ -1,11 +1,11 @@
 //! `Raw`: a CNI configuration as the user wrote it.
 
-use serde_json::Value;
 use weft_api::cluster_network::AdditionalNetwork;
+use weft_attachments::{Config, Verdict};
 use weft_operands::text::some;
 use weft_plan::{Notice, Problem};
 
-use super::{cni, given, problem};
+use super::{given, problem};
 
 /// The field with the configuration.
 const FIELD: &str = "rawCNIConfig";
@@ -15,8 +15,8 @@ pub(super) fn configuration(path: &str, network: &AdditionalNetwork) -> Result<S
     let refuse = |message: String| problem(path, FIELD, message);
     let text = given(network.raw_cni_config.as_ref())
         .ok_or_else(|| refuse(r#"is missing: write a CNI configuration, like {"cniVersion": "0.3.1", "type": "macvlan", …}"#.to_owned()))?;
-    match serde_json::from_str(text) {
-        Ok(Value::Object(_)) => Ok(text.clone()),
+    match Config::read(text) {
+        Ok(config) if config.is_object() => Ok(text.clone()),
         Ok(_) => Err(refuse(
             "must be a JSON object: begin it with { and end it with }".to_owned(),
         )),
@@ -24,19 +24,26 @@ pub(super) fn configuration(path: &str, network: &AdditionalNetwork) -> Result<S
     }
 }
 
-/// A notice about a configuration that the API accepts, and that no pod can use.
-pub(super) fn hint(path: &str, network: &AdditionalNetwork) -> Option<Notice> {
-    let text = network.raw_cni_config.as_ref()?;
+/// Notices about a configuration that the API accepts: one about what keeps pods from their start,
+/// and one about what has no effect, or another one than it seems to have.
+pub(super) fn hints(path: &str, network: &AdditionalNetwork) -> Vec<Notice> {
+    let text = network.raw_cni_config.as_deref().unwrap_or_default();
     // Anything but an object is a problem, see above.
-    let config = serde_json::from_str::<Value>(text)
-        .ok()
-        .filter(Value::is_object)?;
-    let flaws = cni::flaws(&config);
-    (!flaws.is_empty()).then(|| Notice {
-        about: format!("{path}.{FIELD}"),
-        message: format!(
-            "{}. Pods that ask for this network do not start",
-            some(&flaws)
-        ),
-    })
+    let config = Config::read(text).ok().filter(Config::is_object);
+    let verdicts = config.map(|config| config.verdicts()).unwrap_or_default();
+    let (flaws, doubts): (Vec<_>, Vec<_>) = verdicts.into_iter().partition(Verdict::stops_pods);
+    let notice = |verdicts: Vec<Verdict>, end: &str| {
+        let texts: Vec<_> = verdicts.iter().map(Verdict::to_string).collect();
+        (!texts.is_empty()).then(|| Notice {
+            about: format!("{path}.{FIELD}"),
+            message: format!("{}{end}", some(&texts)),
+        })
+    };
+    [
+        notice(flaws, ". Pods that ask for this network do not start"),
+        notice(doubts, ""),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

@@ -111,6 +111,32 @@ fn a_raw_configuration_that_no_pod_can_use_is_applied_with_a_notice() {
 }
 
 #[test]
+fn notices_separate_what_stops_pods_from_what_has_no_effect() {
+    let config = r#"{"type": "macvlan", "mode": "l2", "ipam": {"type": "whereabouts", "range": "192.0.2.0/24", "exclude": ["192.0.3.7"]}}"#;
+    let decision = decision(json!([{"type": "Raw", "name": "lab", "rawCNIConfig": config}]));
+    assert_eq!(decision.waits, []);
+    let messages: Vec<_> = decision
+        .notices
+        .iter()
+        .map(|notice| (&*notice.about, &*notice.message))
+        .collect();
+    let about = "spec.additionalNetworks[0].rawCNIConfig";
+    assert_eq!(
+        messages,
+        [
+            (
+                about,
+                r#"mode "l2" is not known to the plugin macvlan: write bridge or private or vepa or passthru. Pods that ask for this network do not start"#
+            ),
+            (
+                about,
+                "ipam.exclude[0] 192.0.3.7 has no effect, because it is outside of the range 192.0.2.0/24: remove it, or correct one of them"
+            ),
+        ]
+    );
+}
+
+#[test]
 fn a_macvlan_network_has_addresses_of_dhcp_unless_told_otherwise() {
     let plain = json!({"cniVersion": "0.3.1", "type": "macvlan", "ipam": {"type": "dhcp"}});
     assert_eq!(macvlan(json!(null)), plain);

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use weft_attachments::{Config, Plugin, status};
 
 use crate::path::{entries, text};
 
-/// The annotation that Multus and other meta plugins write, as the Network Plumbing Working Group's
-/// specification "Kubernetes Network Custom Resource Definition De-facto Standard" says.
-pub const STATUS_ANNOTATION: &str = "k8s.v1.cni.cncf.io/network-status";
+/// The annotation that Multus and other meta plugins write.
+pub const STATUS_ANNOTATION: &str = status::ANNOTATION;
 
 /// An interface of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub struct PodInterface {
 /// Returns the interfaces of a running pod. A pod on the network of its host has none of its own,
 /// and neither has one whose annotation cannot be read.
 pub fn interfaces(pod: &Value) -> Vec<PodInterface> {
-    let (metadata, spec, status) = (&pod["metadata"], &pod["spec"], &pod["status"]);
-    let is_over = matches!(status["phase"].as_str(), Some("Succeeded" | "Failed"));
+    let (metadata, spec, state) = (&pod["metadata"], &pod["spec"], &pod["status"]);
+    let is_over = matches!(state["phase"].as_str(), Some("Succeeded" | "Failed"));
     let Some(node) = spec["nodeName"].as_str().filter(|_| !is_over) else {
         return Vec::new();
     };
@@ -45,12 +45,9 @@ pub fn interfaces(pod: &Value) -> Vec<PodInterface> {
         text(&metadata["namespace"]),
         text(&metadata["name"])
     );
-    let of_annotation = || -> Option<Vec<Value>> {
-        serde_json::from_str(metadata["annotations"][STATUS_ANNOTATION].as_str()?).ok()
-    };
-    let texts = |list: &Value| entries(list).iter().map(text).collect::<Vec<_>>();
-    let Some(networks) = of_annotation() else {
-        let addresses: Vec<String> = entries(&status["podIPs"])
+    let report = metadata["annotations"][STATUS_ANNOTATION].as_str();
+    let Some(networks) = report.and_then(|report| status::read(report).ok()) else {
+        let addresses: Vec<String> = entries(&state["podIPs"])
             .iter()
             .map(|entry| text(&entry["ip"]))
             .collect();
@@ -66,19 +63,19 @@ pub fn interfaces(pod: &Value) -> Vec<PodInterface> {
             .into_iter()
             .collect();
     };
-    let interface = |(index, network): (usize, &Value)| PodInterface {
+    let interface = |(index, found): (usize, status::Interface)| PodInterface {
         node: node.to_owned(),
         pod: name.clone(),
-        // The specification leaves it out for a network without an interface of its own.
-        interface: match text(&network["interface"]) {
+        // A network without an interface of its own.
+        interface: match found.name {
             unnamed if unnamed.is_empty() => format!("net{index}"),
             named => named,
         },
-        network: text(&network["name"]),
-        addresses: texts(&network["ips"]),
-        mac: text(&network["mac"]),
+        network: found.network,
+        addresses: found.addresses,
+        mac: found.mac,
     };
-    networks.iter().enumerate().map(interface).collect()
+    networks.into_iter().enumerate().map(interface).collect()
 }
 
 /// The interface of a node that a network uses, by the name of the network.
@@ -104,15 +101,11 @@ impl Networks {
             text(&metadata["namespace"]),
             text(&metadata["name"])
         );
-        let configuration = definition["spec"]["config"].as_str().unwrap_or_default();
-        let Ok(configuration) = serde_json::from_str::<Value>(configuration) else {
+        let text = weft_attachments::text(definition).unwrap_or_default();
+        let Ok(config) = Config::read(text) else {
             return;
         };
-        let plugins = match entries(&configuration["plugins"]) {
-            [] => std::slice::from_ref(&configuration),
-            plugins => plugins,
-        };
-        if let Some(attachment) = plugins.iter().find_map(attachment) {
+        if let Some(attachment) = config.plugins().iter().find_map(attachment) {
             self.0.insert(name, attachment);
         }
     }
@@ -122,19 +115,9 @@ impl Networks {
     }
 }
 
-/// The plugins `bridge` and `ovs` name a `bridge`, `macvlan`, `ipvlan` and `vlan` a `master`, and
-/// `host-device` a `device`.
-fn attachment(plugin: &Value) -> Option<Attachment> {
-    let named = ["bridge", "master", "device"]
-        .into_iter()
-        .find_map(|field| plugin[field].as_str());
-    // The plugin `bridge` takes this name if there is none.
-    let interface = named.or((plugin["type"] == "bridge").then_some("cni0"))?;
+fn attachment(plugin: &Plugin<'_>) -> Option<Attachment> {
     Some(Attachment {
-        interface: interface.to_owned(),
-        vlan: ["vlan", "vlanId"]
-            .into_iter()
-            .find(|field| plugin[*field].is_number())
-            .map(|field| text(&plugin[field])),
+        interface: plugin.node_interface()?.to_owned(),
+        vlan: plugin.vlan(),
     })
 }

@@ -4,6 +4,11 @@
 
 use serde_json::Value;
 
+use crate::{
+    Level, Verdict,
+    go::{Shape, field},
+};
+
 /// The versions of the CNI specification (`version.All` of libcni). No plugin that is built with
 /// libcni takes another one.
 const VERSIONS: [&str; 7] = [
@@ -13,41 +18,6 @@ const VERSIONS: [&str; 7] = [
 /// The form of the name of a network, for people.
 const NAME: &str =
     "must begin with a letter or digit and contain only letters and digits and _ . -";
-
-/// The shape of a value in a plugin. Go reads `null` there as a value that is left out.
-#[derive(Clone, Copy)]
-enum Shape {
-    String,
-    Strings,
-    Object,
-    Booleans,
-}
-
-impl Shape {
-    fn fits(self, value: &Value) -> bool {
-        match (self, value) {
-            (_, Value::Null)
-            | (Self::String, Value::String(_))
-            | (Self::Object, Value::Object(_)) => true,
-            (Self::Strings, Value::Array(items)) => {
-                items.iter().all(|item| Self::String.fits(item))
-            }
-            (Self::Booleans, Value::Object(fields)) => fields
-                .values()
-                .all(|value| value.is_null() || value.is_boolean()),
-            _ => false,
-        }
-    }
-
-    fn in_words(self) -> &'static str {
-        match self {
-            Self::String => "a string",
-            Self::Strings => "a list of strings",
-            Self::Object => "an object",
-            Self::Booleans => "an object with booleans",
-        }
-    }
-}
 
 /// The fields that the configurations of all plugins have (`types.PluginConf` of libcni).
 const FIELDS: [(&str, Shape); 12] = [
@@ -66,15 +36,15 @@ const FIELDS: [(&str, Shape); 12] = [
 ];
 
 /// Returns each reason why Multus and libcni cannot run this configuration.
-pub(super) fn flaws(config: &Value) -> Vec<String> {
+pub(crate) fn verdicts(config: &Value) -> Vec<Verdict> {
     let mut flaws = Vec::new();
     check_plugin("", config, &mut flaws);
     match config.get("name") {
         // Multus fills in the name of the definition.
         Some(Value::String(name)) if !name.is_empty() && !is_network_name(name) => {
-            flaws.push(format!("name {name:?} {NAME}"));
+            flaws.push(Verdict::refused("name", format!("{name:?} {NAME}")));
         }
-        Some(Value::Null) => flaws.push(format!("name {NAME}")),
+        Some(Value::Null) => flaws.push(Verdict::refused("name", NAME)),
         _ => {}
     }
     let is_list = is_blank(field(config, "type"));
@@ -84,7 +54,10 @@ pub(super) fn flaws(config: &Value) -> Vec<String> {
     match config.get("cniVersions").filter(|_| is_list) {
         // libcni takes the highest one that it knows.
         Some(versions) if are_versions(versions) => {}
-        Some(_) => flaws.push("cniVersions must be a list of versions such as 1.0.0".to_owned()),
+        Some(_) => flaws.push(Verdict::refused(
+            "cniVersions",
+            "must be a list of versions such as 1.0.0",
+        )),
         None => {
             let version = match is_list {
                 true => &config["cniVersion"],
@@ -94,31 +67,22 @@ pub(super) fn flaws(config: &Value) -> Vec<String> {
             // A configuration without a version is of 0.1.0.
             if !version.is_empty() && !VERSIONS.contains(&version) {
                 let versions = VERSIONS.join(" or ");
-                flaws.push(format!("cniVersion {version:?} must be {versions}"));
+                flaws.push(Verdict {
+                    field: "cniVersion".to_owned(),
+                    message: format!("{version:?} must be {versions}"),
+                    level: Level::Unsupported,
+                });
             }
         }
     }
     flaws
 }
 
-/// Returns a field of a plugin, or null. Go takes the names of these fields in any case.
-fn field<'a>(plugin: &'a Value, name: &str) -> &'a Value {
-    let in_another_case = || {
-        let mut fields = plugin.as_object()?.iter();
-        let found = fields.find(|(key, _)| key.eq_ignore_ascii_case(name))?;
-        Some(found.1)
-    };
-    plugin
-        .get(name)
-        .or_else(in_another_case)
-        .unwrap_or(&Value::Null)
-}
-
 /// Checks a list of plugins, which Multus takes a configuration without a type for. libcni reads
 /// each field of a list by its exact name, and refuses `null`.
-fn check_list(config: &Value, flaws: &mut Vec<String>) {
+fn check_list(config: &Value, flaws: &mut Vec<Verdict>) {
     if config.get("cniVersion").is_some_and(Value::is_null) {
-        flaws.push("cniVersion must be a string".to_owned());
+        flaws.push(Verdict::refused("cniVersion", "must be a string"));
     }
     for (name, takes_text) in [
         // libcni takes a text in these two, and Multus does not.
@@ -128,43 +92,53 @@ fn check_list(config: &Value, flaws: &mut Vec<String>) {
     ] {
         let fits = |value: &Value| value.is_boolean() || (takes_text && is_boolean_text(value));
         if config.get(name).is_some_and(|value| !fits(value)) {
-            flaws.push(format!("{name} must be a boolean"));
+            flaws.push(Verdict::refused(name, "must be a boolean"));
         }
     }
     match &config["plugins"] {
         Value::Array(plugins) if !plugins.is_empty() => {
             for (index, plugin) in plugins.iter().enumerate() {
+                let path = format!("plugins[{index}]");
                 if !plugin.is_object() {
-                    flaws.push(format!("plugins[{index}] must be an object"));
+                    flaws.push(Verdict::refused(path.as_str(), "must be an object"));
                 } else if is_blank(field(plugin, "type")) {
-                    flaws.push(format!("plugins[{index}].type is missing"));
+                    flaws.push(Verdict::refused(format!("{path}.type"), "is missing"));
                 }
-                check_plugin(&format!("plugins[{index}]."), plugin, flaws);
+                check_plugin(&format!("{path}."), plugin, flaws);
             }
         }
-        Value::Null => flaws.push(r#"a CNI configuration needs "type" or "plugins""#.to_owned()),
-        _ => flaws.push("plugins must be a list with at least one plugin".to_owned()),
+        Value::Null => flaws.push(Verdict::refused(
+            "",
+            r#"a CNI configuration needs "type" or "plugins""#,
+        )),
+        _ => flaws.push(Verdict::refused(
+            "plugins",
+            "must be a list with at least one plugin",
+        )),
     }
 }
 
 /// Checks the fields of a plugin. `path` is the place of the plugin, with a dot at its end.
-fn check_plugin(path: &str, plugin: &Value, flaws: &mut Vec<String>) {
+fn check_plugin(path: &str, plugin: &Value, flaws: &mut Vec<Verdict>) {
     let value = |name: &'static str| name.split('.').fold(plugin, field);
     for (name, shape) in FIELDS {
         if !shape.fits(value(name)) {
-            flaws.push(format!("{path}{name} must be {}", shape.in_words()));
+            let message = format!("must be {}", shape.in_words());
+            flaws.push(Verdict::refused(format!("{path}{name}"), message));
         }
     }
     for name in ["type", "ipam.type"] {
         // libcni looks for the program in the folder of the plugins, and takes no path.
         let program = value(name).as_str();
         if program.is_some_and(|program| program.contains('/')) {
-            flaws.push(format!("{path}{name} must be a name without /"));
+            let message = "must be a name without /";
+            flaws.push(Verdict::refused(format!("{path}{name}"), message));
         }
     }
 }
 
-fn is_blank(value: &Value) -> bool {
+/// Returns true if Go reads a field as an empty text.
+pub(crate) fn is_blank(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),
@@ -206,6 +180,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn flaws(config: &Value) -> Vec<String> {
+        verdicts(config).iter().map(Verdict::to_string).collect()
+    }
 
     #[test]
     fn a_configuration_that_runs_has_no_flaws() {
