@@ -17,6 +17,7 @@ use weft_placement::{
     conditions::Step as Aspect,
     domain::FINALIZER,
     peers::{Claim, database::RandomBytes},
+    singleton::counts_instead,
 };
 use weft_plan::{
     Domain, Drift, Live, Manifest, ObjectKey, Owner, Step, Unit, drift, kinds, manager, owned,
@@ -128,10 +129,7 @@ impl Place {
         .with_definitions(self.common.clone())
         .with_retries(Arc::clone(&memory.retries))
         .with_admission(self.admission.clone());
-        let elder = all
-            .first()
-            .filter(|elder| Live::of(elder).uid() != Live::of(resource).uid());
-        let elder = elder.map(|elder| Live::of(elder).name());
+        let elder = counts_instead(resource, all.iter().map(|other| &**other));
         let mut assessment = Assessment::default();
         let mut next_look = None;
         for _ in 0..ROUNDS {
