@@ -108,7 +108,7 @@ impl Place {
             memory.retries.depart();
             memory.held.clear();
             let owner = Owner::of(&*self.domain, resource);
-            let view = View::new(self, &owner, memory).departing();
+            let view = View::new(self, &owner, resource, memory).departing();
             let done = self.depart(resource, &view).await;
             (memory.asked, _) = view.into_asked();
             let deadline = done?.map(instant);
@@ -134,7 +134,7 @@ impl Place {
         let mut next_look = None;
         for _ in 0..ROUNDS {
             let latest = self.latest(resource);
-            let view = View::new(self, &owner, memory);
+            let view = View::new(self, &owner, &latest, memory);
             assessment = look(&latest, elder, self, &view);
             let (asked, starting) = view.into_asked();
             memory.asked = asked;
