@@ -163,8 +163,10 @@ impl Place {
                     .going(key)
                     .is_none_or(|live| Live::of(&live).uid() != uid)
             });
-            for (key, uid) in &assessment.deletions {
-                objects.delete(key, uid).await?;
+            for (key, uid) in assessment.deletions.clone() {
+                if let Err(error) = objects.delete(&key, &uid).await {
+                    return self.not_deleted(resource, assessment, &key, error).await;
+                }
             }
             let unit = Unit {
                 name: name.to_owned(),
@@ -311,7 +313,7 @@ impl Place {
     pub(super) async fn refused(
         &self,
         resource: &Arc<Value>,
-        mut assessment: Assessment,
+        assessment: Assessment,
         key: &ObjectKey,
         error: Error,
     ) -> Result<Option<Instant>, Error> {
@@ -319,23 +321,48 @@ impl Place {
             error.class(),
             FailureClass::Conflict | FailureClass::Transient
         ) {
-            let step = match key.kind {
-                kinds::MARIADB_ACCOUNT => Aspect::MariaDbAccount,
-                kinds::MARIADB_DATABASE => Aspect::Db,
-                kinds::TOPOLOGY => Aspect::Topology,
-                _ => Aspect::Input,
-            };
-            assessment.steps.set(
-                step,
-                step.fails(format!("the finalizer of {}: {error}", key.human())),
-            );
-            // Without these two, status keeps the names of the objects that Weft still has to
-            // release.
-            (assessment.found.topology, assessment.found.credential) = (None, None);
-            self.report(&self.latest(resource), &assessment, None)
-                .await?;
+            let why = format!("the finalizer of {}: {error}", key.human());
+            self.report_failure(resource, assessment, key, why).await?;
         }
         Err(error)
+    }
+
+    /// Ends a reconcile in which an object could not be deleted that prevents another one. The
+    /// condition of the object's step says why. A failure that passes by itself is reported, too, as
+    /// with objects that could not be applied.
+    async fn not_deleted(
+        &self,
+        resource: &Arc<Value>,
+        assessment: Assessment,
+        key: &ObjectKey,
+        error: Error,
+    ) -> Result<Option<Instant>, Error> {
+        if error.class() != FailureClass::Conflict {
+            let why = format!("the deletion of {}: {error}", key.human());
+            self.report_failure(resource, assessment, key, why).await?;
+        }
+        Err(error)
+    }
+
+    /// Reports a failure about this object by the condition of its step.
+    async fn report_failure(
+        &self,
+        resource: &Arc<Value>,
+        mut assessment: Assessment,
+        key: &ObjectKey,
+        why: String,
+    ) -> Result<(), Error> {
+        let step = match key.kind {
+            kinds::MARIADB_ACCOUNT => Aspect::MariaDbAccount,
+            kinds::MARIADB_DATABASE => Aspect::Db,
+            kinds::TOPOLOGY => Aspect::Topology,
+            kinds::JOB => Aspect::DbSync,
+            _ => Aspect::Input,
+        };
+        assessment.steps.set(step, step.fails(why));
+        // Without these two, status keeps the names of the objects that Weft still has to release.
+        (assessment.found.topology, assessment.found.credential) = (None, None);
+        self.report(&self.latest(resource), &assessment, None).await
     }
 
     /// The resource as it is after our own writes of this reconcile.
