@@ -93,6 +93,9 @@ impl Place {
         );
         self.tell_blocked(resource, memory, blocked.as_ref());
         if let Some(blocked) = blocked {
+            // Attempts under way end, as during a pause.
+            memory.tasks.settle();
+            memory.quiet().await;
             self.report_blocked(resource, &blocked).await?;
             self.metrics.passed(name, "blocked");
             return Ok(None);
