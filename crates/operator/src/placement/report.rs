@@ -10,7 +10,7 @@ use weft_plan::{
 };
 use weft_runtime::{
     api_server::{clock, cluster::Error},
-    reconcile::{confirm::are_there, events::Note, status::merge_patch},
+    reconcile::{confirm::missing, events::Note, status::merge_patch},
 };
 
 use super::{memory::Memory, place::Place, reconcile::key_of};
@@ -102,7 +102,10 @@ impl Place {
         let is_ready = ready.is_some_and(|ready| ready["status"] == "True");
         if is_ready {
             let owner = Owner::of(&*self.domain, resource);
-            if !are_there(&self.cluster, &self.shared, &owner, objects.iter().copied()).await? {
+            let objects = objects.iter().copied();
+            let missing = missing(&self.cluster, &self.shared, &owner, objects).await?;
+            // An object that is being deleted is there, and may be held by Weft's own finalizer.
+            if missing.is_one_gone {
                 self.shared.notify();
                 return Ok(());
             }

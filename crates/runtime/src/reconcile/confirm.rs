@@ -11,20 +11,26 @@ use crate::{
     store::watch::Shared,
 };
 
-/// Confirms by requests that these objects of the owner exist *now*, since watches may be late. Only
-/// objects that Weft keeps in order count ([`Mode::Managed`]).
-///
-/// An object that is gone leaves the store, so that the next reconcile restores it. One that is
-/// being deleted counts as gone, and the store learns of its deletion.
+/// The objects that are not as the store has them, although status was to say that all is well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// True if an object is gone. It has left the store, so that the next reconcile restores it.
+    pub is_one_gone: bool,
+    /// True if an object is being deleted. The store has its deletion by now.
+    pub is_one_going: bool,
+}
+
+/// Finds out by requests which of these objects of the owner exist *now*, since watches may be late.
+/// Only objects that Weft keeps in order count ([`Mode::Managed`]).
 ///
 /// # Errors
 /// The objects cannot be listed.
-pub async fn are_there(
+pub async fn missing(
     cluster: &Cluster,
     shared: &Shared,
     owner: &Owner,
     objects: impl IntoIterator<Item = &Manifest>,
-) -> Result<bool, Error> {
+) -> Result<Missing, Error> {
     let mut groups: BTreeMap<(Kind, Option<String>), Vec<ObjectKey>> = BTreeMap::new();
     let managed = objects.into_iter();
     for object in managed.filter(|object| object.mode() == Mode::Managed) {
@@ -40,7 +46,7 @@ pub async fn are_there(
             cluster.list_metadata(*kind, namespace.as_deref(), &selector)
         }))
         .await;
-    let (mut whole, mut going) = (true, Vec::new());
+    let (mut missing, mut going) = (Missing::default(), Vec::new());
     for (keys, list) in groups.values().zip(lists) {
         let (items, version) = list?;
         let is_going = |object: &&Value| Live::of(object).is_being_deleted();
@@ -74,15 +80,15 @@ pub async fn are_there(
             if !is_there && !is_newer {
                 tracing::info!(object = %key.human(), "gone, though it was there a moment ago");
                 cache.gone(key, uid);
-                whole = false;
+                missing.is_one_gone = true;
             }
         }
     }
-    // The next reconcile sees the deletion and reports it.
+    missing.is_one_going = !going.is_empty();
     for key in &going {
         if let Some(live) = cluster.get(key).await? {
             shared.lock().wrote(&live);
         }
     }
-    Ok(whole && going.is_empty())
+    Ok(missing)
 }

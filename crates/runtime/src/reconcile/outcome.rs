@@ -16,7 +16,7 @@ use weft_plan::{
 use crate::{
     api_server::clock,
     reconcile::{
-        confirm,
+        confirm::{self, Missing},
         context::Context,
         objects::{Applied, Objects},
         starts::Starts,
@@ -286,5 +286,8 @@ pub async fn confirm(
     let there = applied
         .flat_map(|unit| &unit.objects)
         .filter(|object| !outcome.left.contains(object.key()));
-    confirm::are_there(&context.cluster, &context.shared, &objects.owner, there).await
+    let missing =
+        confirm::missing(&context.cluster, &context.shared, &objects.owner, there).await?;
+    // An object that is being deleted counts as gone. The next reconcile sees that and reports it.
+    Ok(missing == Missing::default())
 }
