@@ -13,6 +13,7 @@ use crate::{
         placement::{self, SPACE},
         scenario::resource,
         site::{FINALIZER, NAME, Site, has_finalizer},
+        user::weft_reading,
     },
     upgrade::populated::{network_config, wait_resource},
 };
@@ -166,6 +167,17 @@ async fn reconciles(operator: &Operator) -> [f64; 4] {
     })
 }
 
+/// The reason by which the plan of a deletion says of each resource that it waits.
+async fn planned_deletion(cluster: &Cluster) -> Vec<String> {
+    let plan = weft_reading(cluster, &["plan", "--delete", "-o", "json"], "").await;
+    let plan = plan.ended(1).json();
+    let resources = plan["resources"].as_array().unwrap().iter();
+    resources
+        .map(|one| one["blocked"]["reason"].as_str().unwrap_or_default())
+        .map(str::to_owned)
+        .collect()
+}
+
 /// The operator's writes so far that are no reports.
 fn work(cluster: &Cluster, proxy: &Proxy) -> Vec<String> {
     let writes = of_operator(cluster).writes().subresource("");
@@ -205,6 +217,9 @@ async fn each_api_writes_nothing_while_it_is_blocked_or_paused() {
             all.then_some(()).ok_or(format!("{counts:?}, {latest:?}"))
         })
         .await;
+        if now.is_blocked && !now.is_deleted {
+            assert_eq!(planned_deletion(&cluster).await, [RUNS; 4]);
+        }
         if index == 0 {
             // Something to repair, which no cell repairs.
             cluster
