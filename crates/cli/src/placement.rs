@@ -11,15 +11,13 @@ use weft_placement::{
     domain::Namespaces,
     peers::{Claim, Disclaim, database::RandomBytes},
     preview::{Given, preview, preview_departure, unpermitted},
+    singleton::counts_instead,
     world::Question,
 };
 use weft_plan::{Kind, Live, Manifest, OWNER_LABEL, ObjectKey, Owner, Unit, drift};
-use weft_runtime::{
-    inspect::{
-        presence,
-        preview::{self as changes, Action, Change, Preview, UnitPreview},
-    },
-    reconcile::seniority,
+use weft_runtime::inspect::{
+    presence,
+    preview::{self as changes, Action, Change, Preview, UnitPreview},
 };
 
 use crate::{
@@ -368,16 +366,8 @@ pub async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Pr
 
 /// The PlacementAPI that counts in the namespace, if it is another one.
 async fn elder(online: &Online, site: &Site, wanted: &Value) -> Result<Option<String>> {
-    let is_wanted = |other: &Value| Live::of(other).name() == Live::of(wanted).name();
-    let mut all = online.resources(site).await?.unwrap_or_default();
-    all.retain(|other| Live::of(other).namespace() == Live::of(wanted).namespace());
-    if !all.iter().any(is_wanted) {
-        all.push(wanted.clone());
-    }
-    let senior = seniority::senior(&all).filter(|senior| !is_wanted(senior));
-    Ok(senior
-        .and_then(|senior| senior["metadata"]["name"].as_str())
-        .map(str::to_owned))
+    let all = online.resources(site).await?.unwrap_or_default();
+    Ok(counts_instead(wanted, all.iter()).map(str::to_owned))
 }
 
 async fn ask(online: &Online, namespace: &str, question: &Question) -> Result<Vec<Value>> {

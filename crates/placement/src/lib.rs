@@ -24,6 +24,7 @@ pub mod objects;
 pub mod peers;
 pub mod preview;
 pub mod registration;
+pub mod singleton;
 pub mod status;
 pub mod url;
 pub mod validate;

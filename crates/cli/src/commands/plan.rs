@@ -7,10 +7,14 @@ use serde_json::Value;
 use weft_cluster_network::services;
 use weft_node_network::shared_addresses::SharedAddresses;
 use weft_operator::Served;
-use weft_plan::{Live, Owner, applied, differences, kinds};
-use weft_runtime::inspect::{
-    preview::{self, Preview, UnitPreview},
-    reader::Reader,
+use weft_plan::{Live, Owner, applied, differences, drift, kinds};
+use weft_runtime::{
+    inspect::{
+        presence,
+        preview::{self, Preview},
+        reader::Reader,
+    },
+    reconcile::finalizer,
 };
 
 use crate::{
@@ -403,19 +407,32 @@ async fn services_left_out(
 }
 
 async fn deletion(online: &Online, site: &Site, stored: &Value) -> Result<Preview> {
-    let set = match &site.served {
-        Served::Placement(_) => return placement::deletion(online, site, stored).await,
-        Served::Set(set) => set,
+    let (finalizer, mut preview) = match &site.served {
+        Served::Placement(_) => {
+            let preview = placement::deletion(online, site, stored).await?;
+            (weft_placement::domain::FINALIZER, preview)
+        }
+        Served::Set(set) => {
+            let objects = online.set_objects(site, set, Owner::of(&*site.domain, stored));
+            let removals = preview::teardown(&objects, stored, &site.namespace)
+                .await
+                .map_err(|error| online.explain_stored(error))?;
+            let preview = Preview {
+                removals,
+                ..Preview::default()
+            };
+            (finalizer::FINALIZER, preview)
+        }
     };
-    let objects = online.set_objects(site, set, Owner::of(&*site.domain, stored));
-    let changes = preview::teardown(&objects, stored, &site.namespace)
-        .await
-        .map_err(|error| online.explain_stored(error))?;
-    Ok(Preview {
-        units: Vec::<UnitPreview>::new(),
-        removals: changes,
-        ..Preview::default()
-    })
+    // Without the finalizer, the resource waits for nothing, and the garbage collector removes its
+    // objects.
+    if Live::of(stored).has_finalizer(finalizer) {
+        preview.blocked = presence::blocked(&online.cluster, &*site.domain)
+            .await
+            .map_err(|error| online.explain(error))?;
+        preview.paused = drift::pause(stored).map(str::to_owned);
+    }
+    Ok(preview)
 }
 
 fn notes(site: &Site, lead: &Lead) -> Vec<String> {

@@ -54,18 +54,7 @@ impl Place {
             |read| departure(read, view),
         );
         if let Err((key, error)) = self.disclaim(resource, &departure.disclaims).await {
-            return self
-                .refused(
-                    resource,
-                    Assessment {
-                        settled: true,
-                        ..Assessment::default()
-                    },
-                    key,
-                    error,
-                )
-                .await
-                .map(|_| None);
+            return self.keeps(resource, key, error).await;
         }
         let left = match &read {
             Some(read) => self.left_in_keystone(resource, read, view).await?,
@@ -75,17 +64,44 @@ impl Place {
             Left::Something(deadline) => Ok(deadline),
             Left::Nothing if !departure.settled => Ok(None),
             Left::Nothing => {
-                self.cluster
-                    .take_finalizer(
-                        &key_of(resource),
-                        resource,
-                        FINALIZER,
-                        &manager(&*self.domain),
-                    )
-                    .await?;
-                Ok(None)
+                let key = key_of(resource);
+                let manager = manager(&*self.domain);
+                let taken = self
+                    .cluster
+                    .take_finalizer(&key, resource, FINALIZER, &manager)
+                    .await;
+                match taken {
+                    Ok(()) => Ok(None),
+                    // Another client has written the finalizers in between. The next reconcile tries
+                    // with those.
+                    Err(error) if self.has_changed(resource) => Err(error),
+                    Err(error) => self.keeps(resource, &key, error).await,
+                }
             }
         }
+    }
+
+    /// Ends a reconcile in which a finalizer could not be taken off this object, which keeps the
+    /// PlacementAPI.
+    async fn keeps(
+        &self,
+        resource: &Arc<Value>,
+        key: &ObjectKey,
+        error: Error,
+    ) -> Result<Option<Timestamp>, Error> {
+        let assessment = Assessment {
+            settled: true,
+            ..Assessment::default()
+        };
+        self.refused(resource, assessment, key, error)
+            .await
+            .map(|_| None)
+    }
+
+    /// Reports whether the store has another version of the resource by now.
+    fn has_changed(&self, resource: &Arc<Value>) -> bool {
+        let version = |resource: &Value| Live::of(resource).resource_version();
+        version(&self.latest(resource)) != version(resource)
     }
 
     /// Entries in Keystone that the operator has not removed yet. The operator reports entries that

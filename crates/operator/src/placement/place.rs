@@ -2,9 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use serde_json::Value;
 use weft_placement::{Placement, world::Question};
-use weft_plan::{Domain, Kind, Live, OWNER_LABEL, kinds};
+use weft_plan::{Domain, Kind, OWNER_LABEL, kinds};
 use weft_runtime::{
     api_server::cluster::Cluster,
     metrics::Metrics,
@@ -67,20 +66,6 @@ impl Place {
     /// Rung when something common to all namespaces is different.
     pub fn notifier(&self) -> Notifier {
         self.notifier.clone()
-    }
-
-    /// The PlacementAPIs, the oldest first.
-    pub fn resources(&self) -> Vec<Arc<Value>> {
-        let mut resources = self.shared.lock().resources();
-        // Times of creation have whole seconds, so the name decides between equals.
-        resources.sort_by_key(|resource| {
-            let resource = Live::of(resource);
-            (
-                resource.created().unwrap_or_default().to_owned(),
-                resource.name().to_owned(),
-            )
-        });
-        resources
     }
 
     /// From now on all of this is watched, and nothing else that assessments may ask for.

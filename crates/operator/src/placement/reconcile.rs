@@ -17,6 +17,7 @@ use weft_placement::{
     conditions::Step as Aspect,
     domain::FINALIZER,
     peers::{Claim, database::RandomBytes},
+    singleton::counts_instead,
 };
 use weft_plan::{
     Domain, Drift, Live, Manifest, ObjectKey, Owner, Step, Unit, drift, kinds, manager, owned,
@@ -92,6 +93,9 @@ impl Place {
         );
         self.tell_blocked(resource, memory, blocked.as_ref());
         if let Some(blocked) = blocked {
+            // Attempts under way end, as during a pause.
+            memory.tasks.settle();
+            memory.quiet().await;
             self.report_blocked(resource, &blocked).await?;
             self.metrics.passed(name, "blocked");
             return Ok(None);
@@ -107,7 +111,7 @@ impl Place {
             memory.retries.depart();
             memory.held.clear();
             let owner = Owner::of(&*self.domain, resource);
-            let view = View::new(self, &owner, memory).departing();
+            let view = View::new(self, &owner, resource, memory).departing();
             let done = self.depart(resource, &view).await;
             (memory.asked, _) = view.into_asked();
             let deadline = done?.map(instant);
@@ -128,15 +132,12 @@ impl Place {
         .with_definitions(self.common.clone())
         .with_retries(Arc::clone(&memory.retries))
         .with_admission(self.admission.clone());
-        let elder = all
-            .first()
-            .filter(|elder| Live::of(elder).uid() != Live::of(resource).uid());
-        let elder = elder.map(|elder| Live::of(elder).name());
+        let elder = counts_instead(resource, all.iter().map(|other| &**other));
         let mut assessment = Assessment::default();
         let mut next_look = None;
         for _ in 0..ROUNDS {
             let latest = self.latest(resource);
-            let view = View::new(self, &owner, memory);
+            let view = View::new(self, &owner, &latest, memory);
             assessment = look(&latest, elder, self, &view);
             let (asked, starting) = view.into_asked();
             memory.asked = asked;
@@ -165,8 +166,10 @@ impl Place {
                     .going(key)
                     .is_none_or(|live| Live::of(&live).uid() != uid)
             });
-            for (key, uid) in &assessment.deletions {
-                objects.delete(key, uid).await?;
+            for (key, uid) in assessment.deletions.clone() {
+                if let Err(error) = objects.delete(&key, &uid).await {
+                    return self.not_deleted(resource, assessment, &key, error).await;
+                }
             }
             let unit = Unit {
                 name: name.to_owned(),
@@ -313,7 +316,7 @@ impl Place {
     pub(super) async fn refused(
         &self,
         resource: &Arc<Value>,
-        mut assessment: Assessment,
+        assessment: Assessment,
         key: &ObjectKey,
         error: Error,
     ) -> Result<Option<Instant>, Error> {
@@ -321,23 +324,48 @@ impl Place {
             error.class(),
             FailureClass::Conflict | FailureClass::Transient
         ) {
-            let step = match key.kind {
-                kinds::MARIADB_ACCOUNT => Aspect::MariaDbAccount,
-                kinds::MARIADB_DATABASE => Aspect::Db,
-                kinds::TOPOLOGY => Aspect::Topology,
-                _ => Aspect::Input,
-            };
-            assessment.steps.set(
-                step,
-                step.fails(format!("the finalizer of {}: {error}", key.human())),
-            );
-            // Without these two, status keeps the names of the objects that Weft still has to
-            // release.
-            (assessment.found.topology, assessment.found.credential) = (None, None);
-            self.report(&self.latest(resource), &assessment, None)
-                .await?;
+            let why = format!("the finalizer of {}: {error}", key.human());
+            self.report_failure(resource, assessment, key, why).await?;
         }
         Err(error)
+    }
+
+    /// Ends a reconcile in which an object could not be deleted that prevents another one. The
+    /// condition of the object's step says why. A failure that passes by itself is reported, too, as
+    /// with objects that could not be applied.
+    async fn not_deleted(
+        &self,
+        resource: &Arc<Value>,
+        assessment: Assessment,
+        key: &ObjectKey,
+        error: Error,
+    ) -> Result<Option<Instant>, Error> {
+        if error.class() != FailureClass::Conflict {
+            let why = format!("the deletion of {}: {error}", key.human());
+            self.report_failure(resource, assessment, key, why).await?;
+        }
+        Err(error)
+    }
+
+    /// Reports a failure about this object by the condition of its step.
+    async fn report_failure(
+        &self,
+        resource: &Arc<Value>,
+        mut assessment: Assessment,
+        key: &ObjectKey,
+        why: String,
+    ) -> Result<(), Error> {
+        let step = match key.kind {
+            kinds::MARIADB_ACCOUNT => Aspect::MariaDbAccount,
+            kinds::MARIADB_DATABASE => Aspect::Db,
+            kinds::TOPOLOGY => Aspect::Topology,
+            kinds::JOB => Aspect::DbSync,
+            _ => Aspect::Input,
+        };
+        assessment.steps.set(step, step.fails(why));
+        // Without these two, status keeps the names of the objects that Weft still has to release.
+        (assessment.found.topology, assessment.found.credential) = (None, None);
+        self.report(&self.latest(resource), &assessment, None).await
     }
 
     /// The resource as it is after our own writes of this reconcile.

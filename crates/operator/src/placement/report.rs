@@ -4,10 +4,13 @@
 use serde_json::{Value, json};
 use weft_api::placement::{Condition, PlacementApiStatus};
 use weft_placement::{Assessment, conditions, status::status};
-use weft_plan::{Domain, Drift, Live, drift, dropped, health, kinds, manager, report::Blocked};
+use weft_plan::{
+    Domain, Drift, Live, Manifest, Owner, condition, drift, dropped, health, kinds, manager,
+    report::Blocked,
+};
 use weft_runtime::{
     api_server::{clock, cluster::Error},
-    reconcile::{events::Note, status::merge_patch},
+    reconcile::{confirm::missing, events::Note, status::merge_patch},
 };
 
 use super::{memory::Memory, place::Place, reconcile::key_of};
@@ -15,6 +18,9 @@ use super::{memory::Memory, place::Place, reconcile::key_of};
 impl Place {
     /// Writes what an assessment leads to, if status does not say so already. `held` are the objects
     /// that others keep different. Without it, the condition about them stays as it is.
+    ///
+    /// A status that says `Ready` is written only if the API server lists all objects of the
+    /// assessment, because a watch may be late. Otherwise the next reconcile begins at once.
     pub(super) async fn report(
         &self,
         resource: &Value,
@@ -23,7 +29,13 @@ impl Place {
     ) -> Result<(), Error> {
         let generation = Live::of(resource).generation();
         let notice = dropped::notice(self.domain.name(), &self.common.lock().dropped());
-        self.write_status(resource, |before| {
+        let is_held = |object: &Manifest| {
+            let mut held = held.into_iter().flatten();
+            held.any(|drift| drift.object == *object.key())
+        };
+        let objects = assessment.objects.iter();
+        let objects: Vec<_> = objects.filter(|object| !is_held(object)).collect();
+        self.write_status(resource, &objects, |before| {
             let now = clock::now();
             let mut status = status(before, assessment, generation, now);
             status.conditions.extend(match held {
@@ -55,7 +67,7 @@ impl Place {
         {
             return Ok(());
         }
-        self.write_status(resource, |before| PlacementApiStatus {
+        self.write_status(resource, &[], |before| PlacementApiStatus {
             conditions: conditions::blocked(
                 &before.conditions,
                 blocked.reason,
@@ -69,9 +81,11 @@ impl Place {
         .await
     }
 
+    /// Writes a status. `objects` must exist if it says `Ready`.
     async fn write_status(
         &self,
         resource: &Value,
+        objects: &[&Manifest],
         now: impl FnOnce(&PlacementApiStatus) -> PlacementApiStatus,
     ) -> Result<(), Error> {
         // One that cannot be read was written by another user, and says nothing.
@@ -83,6 +97,18 @@ impl Place {
         let new = dropped::of_status(serde_json::to_value(&after).unwrap_or_default(), &lost);
         if new == of_before {
             return Ok(());
+        }
+        let ready = condition(&new, conditions::READY);
+        let is_ready = ready.is_some_and(|ready| ready["status"] == "True");
+        if is_ready {
+            let owner = Owner::of(&*self.domain, resource);
+            let objects = objects.iter().copied();
+            let missing = missing(&self.cluster, &self.shared, &owner, objects).await?;
+            // An object that is being deleted is there, and may be held by Weft's own finalizer.
+            if missing.is_one_gone {
+                self.shared.notify();
+                return Ok(());
+            }
         }
         let key = key_of(resource);
         // The uid keeps it from another resource of that name.

@@ -75,7 +75,7 @@ impl Work for Running {
     }
 
     async fn reconcile(&mut self) -> Option<Instant> {
-        let resources = self.place.resources();
+        let resources = self.place.shared.lock().resources();
         let named = |resource: &Arc<Value>| Live::of(resource).name().to_owned();
         self.memories
             .retain(|name, _| resources.iter().any(|resource| named(resource) == *name));

@@ -8,11 +8,12 @@ use std::{
 use serde_json::Value;
 use weft_placement::{
     World,
+    domain::FINALIZER,
     registration::{Progress, Task},
     world::{Question, Seen},
 };
 use weft_plan::{
-    Kind, ObjectKey, Owner,
+    Kind, Live, ObjectKey, Owner,
     report::{Failure, FailureClass},
     rollout::{PodView, Trouble},
 };
@@ -29,6 +30,9 @@ pub(super) struct View<'a> {
     pub owner: &'a Owner,
     pub failures: &'a BTreeMap<ObjectKey, Failure>,
     pub tasks: &'a Tasks,
+    /// True if the PlacementAPI has Weft's finalizer. Without it, a deletion does not wait, and
+    /// whatever a task has registered in Keystone would stay there.
+    is_bound: bool,
     starts: &'a Starts,
     /// The operator releases objects of a kind also while the kind's definition is being deleted,
     /// because the definition waits for them.
@@ -39,12 +43,14 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    pub fn new(place: &'a Place, owner: &'a Owner, memory: &'a Memory) -> Self {
+    /// Of this PlacementAPI, as it is after the operator's own writes.
+    pub fn new(place: &'a Place, owner: &'a Owner, resource: &Value, memory: &'a Memory) -> Self {
         Self {
             place,
             owner,
             failures: &memory.failures,
             tasks: &memory.tasks,
+            is_bound: Live::of(resource).has_finalizer(FINALIZER),
             starts: &memory.retries.starts,
             departs: false,
             asked: Mutex::default(),
@@ -142,6 +148,9 @@ impl World for View<'_> {
     }
 
     fn keystone(&self, task: &Task) -> Progress {
+        if !self.is_bound {
+            return Progress::UnderWay;
+        }
         self.tasks.ask(task, &self.place.notifier())
     }
 

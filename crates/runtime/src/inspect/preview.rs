@@ -244,11 +244,13 @@ pub async fn apply(
         }
     }
     let waits = |change: &Change| matches!(change.action, Action::Conflict { .. } | Action::Wait);
+    // As in the operator, a unit that waits keeps its objects, also if nothing else of it changes.
     let held = |name: &str| {
-        preview
-            .units
-            .iter()
-            .any(|unit| unit.name == name && unit.changes.iter().any(waits))
+        waiting.contains_key(name)
+            || preview
+                .units
+                .iter()
+                .any(|unit| unit.name == name && unit.changes.iter().any(waits))
     };
     let mut surplus = stored.inventory.surplus(&wanted, &facts, held);
     let is_leaving = |unit: &str| stored.inventory.has_lost(unit, &wanted);

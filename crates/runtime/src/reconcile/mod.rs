@@ -4,6 +4,7 @@
 pub mod admission;
 pub(crate) mod apply;
 pub(crate) mod certificates;
+pub mod confirm;
 pub(crate) mod context;
 pub mod controller;
 pub(crate) mod decide;

@@ -1,15 +1,14 @@
 //! The outcome of a reconcile, from the results for the objects and the rollout of the workloads.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     sync::Arc,
 };
 
-use futures::future::join_all;
 use jiff::Timestamp;
 use serde_json::Value;
 use weft_plan::{
-    Drift, Live, Mode, Notice, ObjectKey, Unit, kinds,
+    Drift, Notice, ObjectKey, Unit, kinds,
     report::{Failure, FailureClass, Report, UnitReport, WorkloadReport},
     rollout::{self, PodView, Rollout},
 };
@@ -17,6 +16,7 @@ use weft_plan::{
 use crate::{
     api_server::clock,
     reconcile::{
+        confirm::{self, Missing},
         context::Context,
         objects::{Applied, Objects},
         starts::Starts,
@@ -274,7 +274,6 @@ pub async fn confirm(
     objects: &Objects,
     outcome: &Outcome,
 ) -> Result<bool, crate::api_server::cluster::Error> {
-    let mut groups: BTreeMap<(weft_plan::Kind, Option<String>), Vec<ObjectKey>> = BTreeMap::new();
     // The report has failed and waiting objects already.
     let has_failed = |name: &str| {
         outcome
@@ -284,68 +283,11 @@ pub async fn confirm(
             .any(|unit| unit.name == name && !unit.failures.is_empty())
     };
     let applied = outcome.units.iter().filter(|unit| !has_failed(&unit.name));
-    let ours = applied
+    let there = applied
         .flat_map(|unit| &unit.objects)
-        .filter(|object| object.mode() == Mode::Managed);
-    for key in ours
-        .map(weft_plan::Manifest::key)
-        .filter(|key| !outcome.left.contains(key))
-    {
-        groups
-            .entry((key.kind, key.namespace.clone()))
-            .or_default()
-            .push(key.clone());
-    }
-    let selector = format!("{}={}", weft_plan::OWNER_LABEL, objects.owner.label());
-    let lists = join_all(groups.keys().map(|(kind, namespace)| {
-        context
-            .cluster
-            .list_metadata(*kind, namespace.as_deref(), &selector)
-    }))
-    .await;
-    let (mut whole, mut going) = (true, Vec::new());
-    for (keys, list) in groups.values().zip(lists) {
-        let (items, version) = list?;
-        let is_going = |object: &&Value| Live::of(object).is_being_deleted();
-        going.extend(
-            items
-                .iter()
-                .filter(is_going)
-                .filter_map(ObjectKey::of)
-                .filter(|key| keys.contains(key)),
-        );
-        let there: BTreeMap<_, _> = items
-            .into_iter()
-            .filter_map(|object| {
-                Some((ObjectKey::of(&object)?, Live::of(&object).uid().to_owned()))
-            })
-            .collect();
-        let mut cache = context.shared.lock();
-        for key in keys {
-            let known = cache.owned(key);
-            let uid = known
-                .as_ref()
-                .map(|known| Live::of(known).uid())
-                .unwrap_or_default();
-            let is_there = there
-                .get(key)
-                .is_some_and(|found| known.is_none() || found == uid);
-            // A watch may have shown a new object of that name since the list was taken.
-            let is_newer = known
-                .as_ref()
-                .is_some_and(|known| Live::of(known).resource_version() > version);
-            if !is_there && !is_newer {
-                tracing::info!(object = %key.human(), "gone, though it was there a moment ago");
-                cache.gone(key, uid);
-                whole = false;
-            }
-        }
-    }
+        .filter(|object| !outcome.left.contains(object.key()));
+    let missing =
+        confirm::missing(&context.cluster, &context.shared, &objects.owner, there).await?;
     // An object that is being deleted counts as gone. The next reconcile sees that and reports it.
-    for key in &going {
-        if let Some(live) = context.cluster.get(key).await? {
-            objects.remember(&live);
-        }
-    }
-    Ok(whole && going.is_empty())
+    Ok(missing == Missing::default())
 }

@@ -66,7 +66,8 @@ impl Course {
     }
 }
 
-/// Takes one step, as far as it goes. `None`: the resource is gone.
+/// Takes one step, as far as it goes. `None`: the resource is gone. While another operator runs, or
+/// during a pause, nothing is removed, and the resource waits for Weft's finalizer.
 pub(crate) async fn step(
     context: &Context,
     resource: &Value,
@@ -81,6 +82,15 @@ pub(crate) async fn step(
         removals,
         ..Report::default()
     };
+    let blocked =
+        originals::held_by_another(&*context.domain, &context.config.namespace, &context.shared);
+    if blocked.is_some() {
+        // Its objects may be the other operator's by now. A watch shows when that operator goes.
+        return Some(Report {
+            blocked,
+            ..report(Vec::new())
+        });
+    }
     if let Some(value) = drift::pause(resource) {
         let paused = Some(Paused {
             value: value.to_owned(),
@@ -227,13 +237,7 @@ pub(crate) async fn leftovers(context: &Context, name: &str, course: &mut Course
     if context.shared.lock().owned(&notes).is_none() {
         return Vec::new();
     }
-    let operators = context.shared.lock().operators();
-    if originals::blocked(
-        &*context.domain,
-        operators.iter().map(|operator| &**operator),
-    )
-    .is_some()
-    {
+    if originals::held_by_another(&*context.domain, namespace, &context.shared).is_some() {
         // A watch shows when it goes.
         return Vec::new();
     }

@@ -124,13 +124,11 @@ async fn the_operator_does_what_the_plan_of_a_placement_api_prints() {
         );
     }
 
-    // A second one has no effect: its namespace has one.
-    let second = plan(
-        &cluster,
-        &file(SPACE, &spec).replacen("\"placement\"", "\"second\"", 1),
-        1,
-    )
-    .await;
+    // A second one has no effect: its namespace has one. A finalizer makes it no older.
+    let mut second: Value = serde_json::from_str(&file(SPACE, &spec)).unwrap();
+    second["metadata"]["name"] = "second".into();
+    second["metadata"]["finalizers"] = json!(["weft.network/teardown"]);
+    let second = plan(&cluster, &second.to_string(), 1).await;
     assert!(
         notes(&second).contains(
             "only the oldest PlacementAPI of a namespace counts, which is \\\"placement\\\""

@@ -6,3 +6,4 @@ mod lease;
 mod new_domain;
 mod panic;
 mod semantics;
+mod waits;

@@ -89,7 +89,7 @@ impl Domain for Greetings {
 impl ObjectSet for Greetings {}
 
 /// Waits until the object satisfies `holds`, and returns it. `Null` stands for no object.
-async fn wait(cluster: &Cluster, key: &ObjectKey, holds: impl Fn(&Value) -> bool) -> Value {
+pub async fn wait(cluster: &Cluster, key: &ObjectKey, holds: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let live = cluster.get(key).await.unwrap().unwrap_or_default();
@@ -102,7 +102,7 @@ async fn wait(cluster: &Cluster, key: &ObjectKey, holds: impl Fn(&Value) -> bool
 }
 
 /// Reports whether the resource has the condition for its current generation.
-fn has(resource: &Value, kind: &str) -> bool {
+pub fn has(resource: &Value, kind: &str) -> bool {
     let conditions = resource["status"]["conditions"].as_array();
     conditions.into_iter().flatten().any(|condition| {
         condition["type"] == kind
@@ -111,34 +111,40 @@ fn has(resource: &Value, kind: &str) -> bool {
     })
 }
 
+/// Applies an object. The API server serves a kind a moment after it has accepted the definition.
+pub async fn apply(control_plane: &ControlPlane, object: Value) {
+    let deadline = Instant::now() + PATIENCE;
+    while let Err(error) = control_plane
+        .kubectl_with_input(&["apply", "-f", "-"], &object.to_string())
+        .await
+    {
+        assert!(Instant::now() < deadline, "{error}");
+    }
+}
+
+/// A definition of a kind without namespaces whose objects may have any field.
+pub fn definition(kind: Kind) -> Value {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": kind.definition()},
+        "spec": {
+            "group": kind.group, "scope": "Cluster",
+            "names": {"kind": kind.kind, "plural": kind.plural},
+            "versions": [{
+                "name": kind.version, "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}},
+            }],
+        },
+    })
+}
+
 #[tokio::test]
 async fn the_engine_serves_a_domain_of_a_few_dozen_lines() {
     let control_plane = ControlPlane::builder().api_only().lend().await.unwrap();
     let cluster = Cluster::new(control_plane.client());
-    let apply = async |object: Value| {
-        let deadline = Instant::now() + PATIENCE;
-        // The API server serves a kind a moment after it has accepted the definition.
-        while let Err(error) = control_plane
-            .kubectl_with_input(&["apply", "-f", "-"], &object.to_string())
-            .await
-        {
-            assert!(Instant::now() < deadline, "{error}");
-        }
-    };
-    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    apply(json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": GREETING.definition()},
-        "spec": {
-            "group": GREETING.group, "scope": "Cluster",
-            "names": {"kind": GREETING.kind, "plural": GREETING.plural},
-            "versions": [{
-                "name": GREETING.version, "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}},
-            }],
-        },
-    }))
-    .await;
+    let apply = async |object: Value| apply(&control_plane, object).await;
+    apply(definition(GREETING)).await;
     let (_leading, is_leading) = watch::channel(true);
     let stop = CancellationToken::new();
     let config = Config {

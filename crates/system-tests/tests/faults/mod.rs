@@ -18,6 +18,7 @@ mod kills;
 mod latency;
 mod node_network;
 mod observer;
+mod other_operators;
 mod placement;
 mod refused;
 mod refused_watches;

@@ -228,17 +228,21 @@ fn chosen(count: usize) -> Vec<(usize, When)> {
         .collect()
 }
 
-/// Takes these steps undisturbed, and then again and again with kills. Returns how many writes each
-/// takes, and how often the operator was killed.
-async fn survive(steps: [Step; 3]) -> ([usize; 3], usize) {
-    let cluster = Cluster::start(ClusterOptions {
+/// A cluster with the operator of this domain installed.
+pub fn options() -> ClusterOptions {
+    ClusterOptions {
         nodes: 1,
         manifests: &["--split", "--domains", "placement"],
         resource: (kinds::PLACEMENT_API, NAME),
         resource_namespace: SPACE,
         ..Default::default()
-    })
-    .await;
+    }
+}
+
+/// Takes these steps undisturbed, and then again and again with kills. Returns how many writes each
+/// takes, and how often the operator was killed.
+async fn survive(steps: [Step; 3]) -> ([usize; 3], usize) {
+    let cluster = Cluster::start(options()).await;
     let site = Site::new(&cluster, SPACE).await;
     prepare(&site, &steps).await;
     tokio::select! {

@@ -11,7 +11,9 @@ use weft_testenv::proxy::{Events, Fault, Match, Proxy, Recorded};
 use crate::faults::{
     harness::{Cluster, NAMESPACE, OPERATOR_USER, Operator, PATIENCE, condition, wait_until},
     history::History,
+    placement::{self, SPACE},
     scenario::{FULL, Step, is_exhaustive, resource, wait_same},
+    site::{NAME, Site},
 };
 
 /// The kinds of Weft's objects. Not the namespace: the operator lives in it, and none that others
@@ -141,6 +143,42 @@ async fn a_watch_that_lags_makes_no_liar() {
         cluster.wait_available().await;
     }
     wait_same(&expected, &cluster, "when all watches go on").await;
+}
+
+/// As for the other resources: an object that is gone is restored before status says Ready.
+#[tokio::test]
+async fn a_watch_that_lags_makes_no_placement_api_ready() {
+    let cluster = Cluster::start(placement::options()).await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let _operator = Operator::start_via(&cluster, &proxy).await;
+    let site = Site::new(&cluster, SPACE).await;
+    placement::prepare(&site, &placement::ALONE).await;
+    placement::Step::Install.begin(&site).await;
+    site.wait_ready().await;
+    let objects = [
+        (kinds::SERVICE, "placement-internal".to_owned()),
+        (kinds::SERVICE_ACCOUNT, format!("placement-{NAME}")),
+        (kinds::SECRET, format!("{NAME}-config-data")),
+    ];
+    for (round, (kind, name)) in objects.iter().enumerate() {
+        println!("{kind} {name}");
+        let of_kind = Match::any().user(&cluster.operator_user()).verb("watch");
+        let held = proxy.inject(
+            of_kind.resource(kind.plural),
+            Fault::HoldEvents(Events::All),
+        );
+        let old = site.get(*kind, name).await.unwrap()["metadata"]["uid"].clone();
+        cluster.delete(*kind, SPACE, name).await;
+        held.wait_hits(1, PATIENCE).await.unwrap();
+        cluster.wait_gone(*kind, SPACE, name, &old).await;
+        // No event has reported the deletion. The new generation leads to the same objects, so all
+        // that the operator has to write is status.
+        site.patch(json!({"spec": {"preserveJobs": round % 2 == 0}}))
+            .await;
+        site.wait_ready().await;
+        assert!(site.get(*kind, name).await.is_some(), "{kind} {name}");
+        held.remove();
+    }
 }
 
 #[tokio::test]

@@ -12,7 +12,9 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use super::*;
+use weft_testenv::proxy::{Fault, Match, Proxy};
+
+use super::{site::FINALIZER, *};
 
 /// A refusal in the form of Keystone.
 const REFUSAL: &str =
@@ -317,6 +319,58 @@ async fn a_listed_keystone_gets_the_usual_keys_and_no_token_follows_a_redirect()
     );
     assert!(!server.heard().join("\n").contains("another-value"));
     assert_eq!(elsewhere.heard(), Vec::<String>::new());
+}
+
+/// A deletion in between would leave in Keystone whatever the request has registered there.
+#[tokio::test]
+async fn no_request_goes_to_keystone_before_the_finalizer_is_there() {
+    let server = Listener::refusing().await;
+    let cluster = start().await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let _operator = Operator::start_via(&cluster, &proxy).await;
+    database(&cluster, "first").await;
+    let values = [
+        ("username", "admin"),
+        ("password", "87654321"),
+        ("PlacementPassword", "12345678"),
+    ];
+    secret(&cluster, "osp", &values).await;
+    let permission = format!("weft.network/keystone-url={}", server.url);
+    annotate(&cluster, NAMESPACE, "osp", &permission).await;
+    // Registered by others: the PlacementAPI holds nothing, and the operator knows the Secret.
+    let mut spec = registered_at(&server.url);
+    spec["keystone"]["adminSecret"]["name"] = "osp".into();
+    spec["keystone"]["registration"] = "None".into();
+    cluster.apply(&placement_api("placement", &spec)).await;
+    let ready = wait_ready(&cluster, "placement").await;
+    assert_eq!(ready["metadata"]["finalizers"], Value::Null);
+
+    // The operator has everything for the request at once, and may not write the finalizer.
+    let finalizer = Match::any()
+        .user(&cluster.operator_user())
+        .verb("patch")
+        .resource("placementapis")
+        .subresource("");
+    let refused = proxy.inject(finalizer, Fault::status(403));
+    let direct = json!({"spec": {"keystone": {"registration": "Direct"}}});
+    cluster
+        .patch(kinds::PLACEMENT_API, NAMESPACE, "placement", direct)
+        .await;
+    let message = "the finalizer of PlacementAPI openstack/placement";
+    wait_condition(&cluster, "placement", "InputReady", "False", message).await;
+    assert_eq!(server.heard(), Vec::<String>::new());
+
+    refused.remove();
+    let live = wait_condition(
+        &cluster,
+        "placement",
+        "KeystoneServiceReady",
+        "False",
+        "does not let in",
+    )
+    .await;
+    assert_eq!(live["metadata"]["finalizers"], json!([FINALIZER]));
+    assert!(!server.heard().is_empty());
 }
 
 #[tokio::test]

@@ -2,7 +2,10 @@
 
 use serde_json::json;
 use weft_plan::kinds;
-use weft_testenv::{Pods, Stage, Stuck};
+use weft_testenv::{
+    Pods, Stage, Stuck,
+    proxy::{Fault, Match, Proxy},
+};
 
 use super::*;
 use crate::system::resistance;
@@ -412,6 +415,98 @@ async fn a_job_that_failed_is_tried_again_by_the_annotation() {
         second.is_some() && second != first,
         "{first:?} -> {second:?}"
     );
+}
+
+/// The Job of an earlier configuration has the name that the next one needs.
+#[tokio::test]
+async fn a_job_that_cannot_be_deleted_shows_in_status_event_and_metric() {
+    let cluster = start().await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let operator = Operator::start_via(&cluster, &proxy).await;
+    database(&cluster, "first").await;
+    let mut spec = standalone();
+    spec["preserveJobs"] = true.into();
+    cluster.apply(&placement_api("placement", &spec)).await;
+    wait_ready(&cluster, "placement").await;
+    let failed = async || {
+        let (_, _, text) = operator.http("/metrics").await;
+        let line = "weft_passes_total{domain=\"placement\",outcome=\"failed\"} ";
+        let count = text.lines().find_map(|sample| sample.strip_prefix(line));
+        count.map_or(0.0, |count| count.parse::<f64>().unwrap())
+    };
+    let before = failed().await;
+
+    let deletions = Match::any()
+        .user(&cluster.operator_user())
+        .verb("delete")
+        .resource("jobs");
+    let refused = proxy.inject(deletions, Fault::status(403));
+    let image = json!({"spec": {"containerImage": "registry.test/placement:2"}});
+    cluster
+        .patch(kinds::PLACEMENT_API, NAMESPACE, "placement", image)
+        .await;
+    let message = "the deletion of Job openstack/placement-db-sync: ";
+    let live = wait_condition(&cluster, "placement", "DBSyncReady", "False", message).await;
+    let said = condition(&live["status"], "DBSyncReady");
+    assert_eq!(
+        (&said["reason"], &said["severity"]),
+        (&json!("Error"), &json!("Warning")),
+        "{said}"
+    );
+    assert_eq!(condition(&live["status"], "Ready")["status"], "False");
+    wait_until("an event says so", async || {
+        let events = ["get", "events", "-o", "custom-columns=:.reason,:.message"];
+        let events = cluster
+            .kubectl(&[&["-n", NAMESPACE][..], &events].concat())
+            .await;
+        let mut lines = events.lines();
+        if lines.any(|line| line.starts_with("DBSyncReady") && line.contains(message)) {
+            Ok(())
+        } else {
+            Err(events)
+        }
+    })
+    .await;
+    assert!(failed().await > before);
+
+    refused.remove();
+    wait_ready(&cluster, "placement").await;
+}
+
+/// The finalizer of a PlacementAPI that is being deleted keeps it, and status says why.
+#[tokio::test]
+async fn a_finalizer_that_cannot_be_taken_off_shows_in_status() {
+    let cluster = start().await;
+    let proxy = Proxy::start(&cluster.control_plane).await.unwrap();
+    let _operator = Operator::start_via(&cluster, &proxy).await;
+    database(&cluster, "first").await;
+    cluster
+        .apply(&placement_api("placement", &standalone()))
+        .await;
+    wait_ready(&cluster, "placement").await;
+    let held = json!({"metadata": {"finalizers": [super::site::FINALIZER]}});
+    cluster
+        .patch(kinds::PLACEMENT_API, NAMESPACE, "placement", held)
+        .await;
+    let finalizer = Match::any()
+        .user(&cluster.operator_user())
+        .verb("patch")
+        .resource("placementapis")
+        .subresource("");
+    let refused = proxy.inject(finalizer, Fault::status(403));
+    cluster
+        .delete(kinds::PLACEMENT_API, NAMESPACE, "placement")
+        .await;
+    let message = "the finalizer of PlacementAPI openstack/placement: ";
+    wait_condition(&cluster, "placement", "InputReady", "False", message).await;
+    refused.remove();
+    wait_until("it is gone", async || {
+        match get(&cluster, kinds::PLACEMENT_API, "placement").await {
+            None => Ok(()),
+            Some(live) => Err(format!("{:#}", live["metadata"])),
+        }
+    })
+    .await;
 }
 
 /// Weft reads one version of a kind. Where it is not served any more, nothing can be released, and
