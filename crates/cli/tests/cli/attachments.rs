@@ -81,7 +81,7 @@ fn each_mistake_in_a_definition_has_its_place_with_rule_and_fix() {
         ),
         (
             "{\n  \"type\": \"macvlan\",\n  \"ipam\": {\n    \"type\": \"static\",\n    \"addresses\": [{\"address\": \"192.0.2.10\"}]\n  }\n}",
-            "stdin:11:33: spec.config.ipam.addresses[0].address: \"192.0.2.10\" is not an address with the length of its prefix: write it like 192.0.2.10/24",
+            "stdin:11:35: spec.config.ipam.addresses[0].address: \"192.0.2.10\" is not an address with the length of its prefix: write it like 192.0.2.10/24",
         ),
         (
             "{\n  \"type\": \"macvlan\",\n  \"ipam\": {\"type\": \"host-local\", \"subnet\": \"192.0.2.0/33\"}\n}",
